@@ -1,0 +1,65 @@
+"""One function per aggregation rule. Plain state dicts in, plain state dicts out, nothing in place."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import torch
+
+from fedsuper.core.state import State, check_alike, combine
+from fedsuper.errors import FedSuperError
+
+
+def weighted_mean(states: Sequence[Mapping[str, torch.Tensor]], weights: Sequence[float]) -> State:
+    """FedAvg: w <- sum_k p_k w_k with p_k = n_k / sum_j n_j.
+
+    Weights are renormalised over the states given, so a missing site only changes the shares of the others.
+    (FedSM's text prints a further factor 1/K, a misprint that would shrink the model K-fold.)
+    Integer entries are not averaged: the largest is taken.
+    """
+    if not states:
+        raise FedSuperError("aggregation: no update to average; at least one site must report")
+    if len(states) != len(weights):
+        raise FedSuperError(f"aggregation: {len(states)} updates came with {len(weights)} weights")
+    if any(not math.isfinite(weight) or weight < 0 for weight in weights):
+        raise FedSuperError(f"aggregation: weights must be finite and not negative, got {list(weights)}")
+    total = math.fsum(weights)
+    if total <= 0:
+        raise FedSuperError("aggregation: all weights are zero; a site's weight is its number of training samples")
+    for index, state in enumerate(states):
+        check_alike(state, states[0], f"update {index}")
+    return combine(states, [weight / total for weight in weights])
+
+
+def soft_pull(states_by_site: Mapping[str, Mapping[str, torch.Tensor]], lam: float) -> dict[str, State]:
+    """SoftPull (FedSM, Eq. 11): w_k <- lam w_k + (1 - lam)/(K - 1) sum_{j != k} w_j, from the raw uploads.
+
+    Computed in O(K) as lam' w_k + (1 - lam') mean(w) with lam' = (K lam - 1)/(K - 1), which is the same sum.
+    lam = 1/K gives every site the plain mean, lam = 1 changes nothing, and the unweighted mean is always kept.
+    With one reporter there is nobody to pull towards: its model comes back unchanged.
+    Integer entries stay each site's own.
+    """
+    if not 0.0 <= lam <= 1.0:
+        raise FedSuperError(f"soft_pull: lambda must lie in [0, 1], got {lam}; FedSM uses 0.7 (retina) and 0.3 (prostate)")
+    sites = list(states_by_site)
+    if not sites:
+        raise FedSuperError("soft_pull: no personalized model to pull; at least one site must report")
+    for site in sites:
+        check_alike(states_by_site[site], states_by_site[sites[0]], site)
+    count = len(sites)
+    if count == 1 or lam == 1.0:
+        return {site: {name: tensor.clone() for name, tensor in states_by_site[site].items()} for site in sites}
+    own = (count * lam - 1) / (count - 1)
+    means = {
+        name: torch.stack([states_by_site[site][name].to(torch.float64) for site in sites]).mean(dim=0)
+        for name, tensor in states_by_site[sites[0]].items()
+        if tensor.is_floating_point()
+    }
+    return {
+        site: {
+            name: (own * tensor.to(torch.float64) + (1 - own) * means[name]).to(tensor.dtype) if name in means else tensor.clone()
+            for name, tensor in states_by_site[site].items()
+        }
+        for site in sites
+    }

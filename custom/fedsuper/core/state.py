@@ -1,0 +1,77 @@
+"""State dicts as vectors: the checks and the small algebra every method stands on.
+
+A `State` maps names to tensors. Floating-point entries are vector components; integer entries (for example
+BatchNorm's `num_batches_tracked`) are counters and are never averaged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+
+from fedsuper.errors import FedSuperError
+
+State = dict[str, torch.Tensor]
+Models = dict[str, State]
+
+
+def clone(state: Mapping[str, torch.Tensor]) -> State:
+    """Detached copies on the CPU that share no memory with the source."""
+    return {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in state.items()}
+
+
+def is_float(tensor: torch.Tensor) -> bool:
+    """Whether an entry takes part in averaging."""
+    return tensor.is_floating_point()
+
+
+def check_alike(state: Mapping[str, torch.Tensor], reference: Mapping[str, torch.Tensor], who: str) -> None:
+    """Refuse an update whose keys, shapes, dtypes or values would poison an average; name its sender."""
+    missing, extra = sorted(reference.keys() - state.keys()), sorted(state.keys() - reference.keys())
+    if missing or extra:
+        named = f"missing {missing[0]}" if missing else f"unexpected {extra[0]}"
+        raise FedSuperError(f"{who}: the update's entries differ from the model's ({named}, {len(missing)} missing, "
+                            f"{len(extra)} extra); the site runs another model: check its FedSuper version and study")
+    for name, expected in reference.items():
+        tensor = state[name]
+        if tensor.shape != expected.shape or tensor.dtype != expected.dtype:
+            raise FedSuperError(
+                f"{who}: entry {name} is {tuple(tensor.shape)} {tensor.dtype}, expected {tuple(expected.shape)} "
+                f"{expected.dtype}; the site runs another model: check its FedSuper version and study"
+            )
+    check_finite(state, who)
+
+
+def check_finite(state: Mapping[str, torch.Tensor], who: str) -> None:
+    """Refuse NaN and infinity."""
+    for name, tensor in state.items():
+        if is_float(tensor) and not bool(torch.isfinite(tensor).all()):
+            raise FedSuperError(f"{who}: entry {name} holds NaN or infinite values; the update is left out of the round, "
+                                "look at the site's images and learning rate")
+
+
+def combine(states: Sequence[Mapping[str, torch.Tensor]], weights: Sequence[float]) -> State:
+    """sum_k a_k s_k over floating entries in float64, cast back; integer entries take the maximum.
+
+    The sum runs in the order given: callers pass sites in label order, so that every engine adds in the same
+    order and gets the same bits.
+    """
+    if not states or len(states) != len(weights):
+        raise ValueError(f"{len(states)} states need as many weights, got {len(weights)}")
+    result: State = {}
+    for name, first in states[0].items():
+        if is_float(first):
+            total = torch.zeros(first.shape, dtype=torch.float64)
+            for state, weight in zip(states, weights, strict=True):
+                total.add_(state[name].to(torch.float64), alpha=float(weight))
+            result[name] = total.to(first.dtype)
+        else:
+            counters = torch.stack([state[name] for state in states])
+            result[name] = counters.amax(dim=0) if counters.dtype != torch.bool else counters.any(dim=0)
+    return result
+
+
+def select(state: Mapping[str, torch.Tensor], names: set[str] | frozenset[str]) -> State:
+    """The entries of `state` whose name is in `names`, in the state's own order."""
+    return {name: tensor for name, tensor in state.items() if name in names}

@@ -1,0 +1,30 @@
+"""A folder that appears whole or not at all."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def draft_beside(target: Path) -> Iterator[Path]:
+    """A hidden folder next to `target` to fill and then rename or empty into place; what is left of it is removed.
+
+    It lies on the same file system as `target`, so moving things over is one step each. Folders above `target`
+    that were made for it are taken away again when they stay empty.
+    """
+    made = [folder for folder in (target.parent, *target.parent.parents) if not folder.exists()]
+    target.parent.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(prefix=f".draft-{target.name}-", dir=target.parent))
+    draft.chmod(0o755)
+    try:
+        yield draft
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+        for folder in made:
+            if any(folder.iterdir()):
+                break
+            folder.rmdir()

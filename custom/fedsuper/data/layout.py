@@ -1,0 +1,180 @@
+"""The folder layout of a data root: `ROOT/<site>/images/NAME.*` with `ROOT/<site>/labels/NAME.*`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fedsuper.data.problems import DataProblem, some_of
+from fedsuper.data.text_files import read_table
+
+IMAGE_SUFFIXES = (".nii.gz", ".nii", ".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".dcm")
+LABEL_SUFFIXES = (".nii.gz", ".nii", ".png", ".tif", ".tiff", ".bmp")  # lossless only
+CASES_FILE = "cases.csv"
+
+
+@dataclass(frozen=True)
+class Item:
+    """One image of a site, with its label where there is one; `case` is the patient it belongs to."""
+
+    name: str
+    image: Path
+    label: Path | None
+    case: str
+
+
+@dataclass
+class SiteScan:
+    """What a site folder holds and everything wrong with its names; file contents are not opened."""
+
+    items: list[Item] = field(default_factory=list)
+    problems: list[DataProblem] = field(default_factory=list)
+    ignored: list[Path] = field(default_factory=list)
+
+
+def suffix_of(path: Path, suffixes: tuple[str, ...] = IMAGE_SUFFIXES) -> str | None:
+    """The known ending of a file's name (`.nii.gz` counts as one, case does not matter), or None."""
+    lower = path.name.lower()
+    return next((suffix for suffix in suffixes if lower.endswith(suffix)), None)
+
+
+def stem_of(path: Path) -> str:
+    """The file's name without its known ending: `knee.v2.nii.gz` is `knee.v2`; a DICOM folder is its own name."""
+    suffix = suffix_of(path)
+    return path.name[: -len(suffix)] if suffix and not path.is_dir() else path.name
+
+
+def find_sites(root: Path) -> list[str]:
+    """The names of the folders of `root` that hold `images/`, sorted."""
+    root = Path(root)
+    if not root.is_dir():
+        state = "is not a folder" if root.exists() else "does not exist"
+        raise DataProblem(root, state, "give the data root, the folder that holds dataset.json and one folder per site")
+    sites = sorted(entry.name for entry in _visible(root) if (entry / "images").is_dir())
+    if not sites:
+        fix = "put images in ROOT/<site>/images (see docs/how-to/bring-your-data.md)"
+        if (root / "images").is_dir():
+            fix = "this looks like one site's own folder: give the folder above it"
+        raise DataProblem(root, "holds no site (no folder with images/ in it)", fix)
+    return sites
+
+
+def resolve_site(root: Path, name: str) -> Path:
+    """The folder of site `name`: `ROOT/<name>`, or for `site-N` the N-th site folder in sorted order.
+
+    The second form lets a federation that calls its clients `site-1`, `site-2`, ... run on any folder names.
+    """
+    sites = find_sites(root)
+    if name in sites:
+        return Path(root) / name
+    numbered = re.fullmatch(r"site-([1-9][0-9]*)", name)
+    if numbered and int(numbered[1]) <= len(sites):
+        return Path(root) / sites[int(numbered[1]) - 1]
+    raise DataProblem(root, f"has no site {name!r}", f"name one of {some_of(sites, 12)}, or site-1 to site-{len(sites)}")
+
+
+def list_items(folder: Path, require_labels: bool) -> list[Item]:
+    """The images of a site folder, sorted by name; raises the first of the folder's problems."""
+    scan = scan_site(folder, require_labels)
+    if scan.problems:
+        first = scan.problems[0]
+        more = len(scan.problems) - 1
+        fix = f"{first.fix} ({more} more such problems: run fedsuper doctor)" if more else first.fix
+        raise DataProblem(first.where, first.what, fix)
+    return scan.items
+
+
+def scan_site(folder: Path, require_labels: bool) -> SiteScan:
+    """Pair the images of a site folder with labels and cases, and collect what is wrong with their names."""
+    folder, scan = Path(folder), SiteScan()
+    images = _by_stem(folder / "images", IMAGE_SUFFIXES, scan, "image")
+    labels = _by_stem(folder / "labels", LABEL_SUFFIXES, scan, "label", needed=require_labels)
+    if not images and not scan.problems:
+        scan.problems.append(DataProblem(folder / "images", "holds no image", f"put {_kinds(IMAGE_SUFFIXES)} files there"))
+    cases = _cases(folder, sorted(images), scan)
+    for name in sorted(images):
+        label = labels.pop(name, None)
+        if require_labels and label is None:
+            expected = folder / "labels" / f"{name}.png"
+            fix = f"add {expected.name} (or .nii.gz) to labels/, or remove the image"
+            scan.problems.append(DataProblem(images[name], "has no label", fix))
+        scan.items.append(Item(name, images[name], label, cases.get(name, name)))
+    if require_labels:
+        for name in sorted(labels):
+            fix = f"add the image {name} to images/ (same name before the ending), or remove the label"
+            scan.problems.append(DataProblem(labels[name], "is a label without an image", fix))
+    return scan
+
+
+def _visible(folder: Path) -> list[Path]:
+    return sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
+
+
+def _kinds(suffixes: tuple[str, ...]) -> str:
+    return ", ".join(suffix.lstrip(".") for suffix in suffixes)
+
+
+def _is_series(entry: Path) -> bool:
+    return entry.is_dir() and any(inner.suffix.lower() == ".dcm" for inner in entry.iterdir())
+
+
+def _by_stem(folder: Path, suffixes: tuple[str, ...], scan: SiteScan, kind: str, needed: bool = True) -> dict[str, Path]:
+    """The files of `folder` by stem; unknown endings are noted, names that collide are problems."""
+    if not folder.is_dir():
+        if needed:
+            scan.problems.append(DataProblem(folder, "is missing", f"create it and put the {kind}s of this site there"))
+        return {}
+    found: dict[str, Path] = {}
+    folded: dict[str, Path] = {}
+    for entry in _visible(folder):
+        usable = _is_series(entry) if kind == "image" and entry.is_dir() else suffix_of(entry, suffixes) is not None
+        if not usable:
+            lossy = kind == "label" and suffix_of(entry) in (".jpg", ".jpeg")
+            if lossy:
+                fix = "export the label again as PNG (converting the JPEG would keep its false values)"
+                scan.problems.append(DataProblem(entry, "is a JPEG label; JPEG changes label values", fix))
+            scan.ignored.append(entry)
+            continue
+        stem = stem_of(entry)
+        twin = found.get(stem) or folded.get(stem.casefold())
+        if twin:
+            how = "the same name" if stem in found else "a name that differs only in upper and lower case"
+            fix = "rename or remove one of the two"
+            scan.problems.append(DataProblem(entry, f"and {twin.name} have {how}", fix))
+        elif not stem.strip() or not stem.isprintable():
+            fix = "rename it with letters, digits, - and _"
+            scan.problems.append(DataProblem(entry, f"has the unusable name {entry.name!r}", fix))
+        else:
+            found[stem] = folded[stem.casefold()] = entry
+    return found
+
+
+def _cases(folder: Path, names: list[str], scan: SiteScan) -> dict[str, str]:
+    """The patient of every image by `cases.csv`; without the file every image is its own case."""
+    path = folder / CASES_FILE
+    if not path.exists():
+        return {}
+    try:
+        rows = read_table(path, ("name", "case"))
+    except DataProblem as problem:
+        scan.problems.append(problem)
+        return {}
+    cases: dict[str, str] = {}
+    report: Callable[[str, str], None] = lambda what, fix: scan.problems.append(DataProblem(path, what, fix))  # noqa: E731
+    for row in rows:
+        name, case = row["name"], row["case"]
+        if not name or not case:
+            report(f"the row {name!r},{case!r} lacks a name or a case", "fill it in or remove the row")
+        elif cases.setdefault(name, case) != case:
+            report(f"{name!r} belongs to two cases, {cases[name]!r} and {case!r}", "keep the right row")
+    unknown = sorted(set(cases) - set(names))
+    if unknown:
+        report(
+            f"names {some_of(unknown)}, not found in images/", "use image names without folder and ending, or remove the rows"
+        )
+    absent = [name for name in names if name not in cases]
+    if absent:
+        report(f"does not name {some_of(absent)}", "add a row name,case for every image, so that no patient is split")
+    return cases

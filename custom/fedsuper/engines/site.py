@@ -1,0 +1,202 @@
+"""The study as a site sees it: answers the server's tasks with its own data and its own files.
+
+Engine-neutral: the in-process engine calls it directly, the NVFlare executor from inside a task. Nothing is kept in
+memory that a restart could lose: with fewer simulator threads than sites every task runs in a new process.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedsuper import __version__
+from fedsuper.config import Study, parse_study
+from fedsuper.core.state import check_finite, clone
+from fedsuper.core.supermodel import GLOBAL, SuperModel
+from fedsuper.data.dataset import Samples, concat, load_samples
+from fedsuper.data.fingerprint import fingerprint
+from fedsuper.data.layout import Item, find_sites, list_items, resolve_site
+from fedsuper.data.preprocess import Preprocess
+from fedsuper.data.splits import RATIOS, split_items
+from fedsuper.data.task import Task, read_task
+from fedsuper.engines.messages import DESCRIBE, FINISH, HANDOVER, SETTLE, TRAIN, Message
+from fedsuper.errors import FedSuperError
+from fedsuper.inference.artefact import load_super_model, save_super_model
+from fedsuper.methods import create_method
+from fedsuper.methods.base import SELECTOR
+from fedsuper.methods.site import Site, SiteStore
+from fedsuper.train.checkpoint import load_models, save_models
+from fedsuper.train.device import Compute
+
+POOLED_SITE = "centralized"
+BEST = "best"
+KEPT = 2
+
+
+@dataclass
+class SiteWorker:
+    """One hospital. `state_folder` holds what it keeps between rounds; `data_root` never leaves it."""
+
+    name: str
+    data_root: Path
+    state_folder: Path
+
+    def handle(self, task: str, message: Message) -> Message:
+        """Answer one task."""
+        study = parse_study(message.info["study"])
+        handlers = {DESCRIBE: self._describe, TRAIN: self._train, FINISH: self._finish,
+                    HANDOVER: self._handover, SETTLE: self._settle}
+        if task not in handlers:
+            raise FedSuperError(f"{self.name}: unknown task '{task}'; the server runs another FedSuper version")
+        return handlers[task](study, message)
+
+    # --- data -----------------------------------------------------------------------------------------------------
+
+    def _folders(self) -> list[Path]:
+        """The site's folder; the pooled pseudo-site of centralized training sees all of them."""
+        if self.name == POOLED_SITE and not (self.data_root / self.name).is_dir():
+            return [self.data_root / site for site in find_sites(self.data_root)]
+        return [resolve_site(self.data_root, self.name)]
+
+    def _splits(self, study: Study) -> list[tuple[Path, dict[str, list[Item]]]]:
+        return [
+            (folder, split_items(folder, list_items(folder, require_labels=True), RATIOS[study.split.ratios], study.split.seed))
+            for folder in self._folders()
+        ]
+
+    @functools.lru_cache(maxsize=4)  # noqa: B019 (a worker lives as long as its process)
+    def _samples(self, split: str, key: str) -> Samples:
+        study = parse_study(_unkey(key))
+        task = read_task(self.data_root)
+        preprocess = Preprocess(image_size=study.image_size, **study.preprocess.model_dump())
+        return concat([load_samples(folder, items[split], task, preprocess) for folder, items in self._splits(study)])
+
+    # --- tasks ----------------------------------------------------------------------------------------------------
+
+    def _describe(self, study: Study, message: Message) -> Message:
+        task = read_task(self.data_root)
+        splits = self._splits(study)
+        counts = {split: sum(len(items[split]) for _, items in splits) for split in ("train", "val", "test")}
+        folder, items = splits[0]
+        return Message(info={
+            "version": __version__,
+            "task": task.to_json(),
+            "samples": counts,
+            "fingerprint": fingerprint(folder, task, [item for split in items.values() for item in split]),
+        })
+
+    def _site(self, study: Study, message: Message) -> Site:
+        info = message.info
+        key = _key(study)
+        return Site(
+            name=self.name, label=info["label"], classes=len(info["sites"]), round=info["round"] + 1, study=study,
+            task=Task.from_json(info["task"]), train=self._samples("train", key), val=self._samples("val", key),
+            compute=Compute.from_config(study.compute), store=self._load_store(info["round"]),
+            received=message.models, info=info,
+        )
+
+    def _train(self, study: Study, message: Message) -> Message:
+        method = create_method(study)
+        site = self._site(study, message)
+        metrics = self._validate(method, site)
+        models = method.local_update(site)
+        for role, state in (models | site.store.models).items():
+            check_finite(state, f"{self.name}, {role}")  # before anything is kept or sent
+        metrics |= {f"loss/{role}": value for role, value in site.losses.items()}
+        self._save_store(site)
+        return Message(models, {"samples": len(site.train), "metrics": metrics})
+
+    def _finish(self, study: Study, message: Message) -> Message:
+        method = create_method(study)
+        site = self._site(study, message)
+        method.final_update(site)
+        metrics = self._validate(method, site)
+        self._save_store(site)
+        held = {role.name for role in method.roles() if role.holder == "site"}
+        models = {name: site.store.models.get(f"{BEST}/{name}") for name in held}
+        return Message({name: state for name, state in models.items() if state}, {"metrics": metrics})
+
+    def _validate(self, method: Any, site: Site) -> dict[str, float]:
+        """Score what would be deployed now, before training changes it; keep the best of site-held models."""
+        metrics: dict[str, float] = {}
+        roles = {role.name: role for role in method.roles()}
+        for name, state in method.candidates(site).items():
+            role = roles[name]
+            if role.kind == SELECTOR:
+                scores = site.selector_scores(state)
+                metrics |= {f"val/{name}": scores["accuracy"], f"val-loss/{name}": scores["loss"]}
+                continue
+            score = metrics[f"val/{name}"] = site.dice(state)
+            if role.holder == "site" and score >= site.store.values.get(f"{BEST}/{name}", -1.0):
+                site.store.values[f"{BEST}/{name}"] = score
+                site.store.models[f"{BEST}/{name}"] = clone(state)
+        return metrics
+
+    # --- hand-over ------------------------------------------------------------------------------------------------
+
+    def _handover(self, study: Study, message: Message) -> Message:
+        """Keep the super model; return how Dice would change with gamma on this site's validation data."""
+        from fedsuper.inference.gate import gamma_statistics
+
+        manifest = message.info["manifest"]
+        experts = {role.removeprefix("expert/"): s for role, s in message.models.items() if role.startswith("expert/")}
+        super_model = SuperModel(
+            sites=message.info["sites"], global_model=experts.pop(GLOBAL, None), personal=experts,
+            selector=message.models.get("selector"), mode=manifest["mode"], manifest=manifest,
+        )
+        save_super_model(super_model, self._super_model_folder())
+        if super_model.selector is None or manifest["mode"] != "select":
+            return Message()
+        val = self._samples("val", _key(study))
+        return Message(info={"gamma": gamma_statistics(super_model, val, Compute.from_config(study.compute))})
+
+    def _settle(self, study: Study, message: Message) -> Message:
+        """Complete the hand-over with the final manifest; return mean test scores, never single images."""
+        from fedsuper.evaluation.evaluate import site_scores
+
+        super_model = load_super_model(self._super_model_folder())
+        super_model.manifest = message.info["manifest"]
+        save_super_model(super_model, self._super_model_folder())
+        scores = {}
+        for folder, items in self._splits(study):
+            scores[folder.name] = site_scores(super_model, folder, items["test"], Compute.from_config(study.compute), self.name)
+        return Message(info={"scores": scores})
+
+    def _super_model_folder(self) -> Path:
+        return self.state_folder / "supermodel"
+
+    # --- what the site keeps ---------------------------------------------------------------------------------------
+
+    def _load_store(self, completed: int) -> SiteStore:
+        """The newest state not younger than the server's: a round that is run again starts where it started before."""
+        for path in reversed(self._stores()):
+            if _number(path) <= completed:
+                models, values = load_models(path)
+                return SiteStore(models, values)
+        return SiteStore()
+
+    def _save_store(self, site: Site) -> None:
+        save_models(self.state_folder / f"state-{site.round:05d}.safetensors", site.store.models, site.store.values)
+        for path in self._stores()[:-KEPT]:
+            path.unlink(missing_ok=True)
+
+    def _stores(self) -> list[Path]:
+        return sorted(self.state_folder.glob("state-*.safetensors"))
+
+
+def _number(path: Path) -> int:
+    return int(path.stem.partition("-")[2])
+
+
+def _key(study: Study) -> str:
+    import json
+
+    return json.dumps(study.to_json(), sort_keys=True)
+
+
+def _unkey(key: str) -> dict[str, Any]:
+    import json
+
+    return json.loads(key)

@@ -1,0 +1,42 @@
+"""Local training: every site alone. Nothing travels but the finished model, once, for scoring on the other sites."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fedsuper.core.state import Models
+from fedsuper.methods.base import PERSONAL, Method, Role
+from fedsuper.methods.server import Server
+from fedsuper.methods.site import Site
+from fedsuper.train.learner import Learner
+
+FIRST = "first"
+
+
+class Local(Method):
+    """w_k is trained on site k's data only, from the same first weights as every other method."""
+
+    name = "local"
+    paper = "FedSM section 4, 'Client k Local'"
+    travels = "nothing (the first weights down in round 1, the finished model up once)"
+    keeps = "its model, optimizer state"
+    mode = "own"
+
+    def roles(self) -> list[Role]:
+        return [Role(PERSONAL, holder="site", per_site=True)]
+
+    def start(self, server: Server) -> Models:
+        from fedsuper.methods.base import first_model
+
+        return {FIRST: first_model(self.study, server, "segmentation")}
+
+    def downlink(self, server: Server, site: str) -> Models:
+        return {FIRST: server.models[FIRST]} if server.round == 0 else {}
+
+    def learners(self, site: Site) -> list[Learner]:
+        start = site.store.models.get(PERSONAL) or site.received[FIRST]
+        return [site.learner(PERSONAL, start)]
+
+    def uplink(self, site: Site, learners: Mapping[str, Learner]) -> Models:
+        site.store.models[PERSONAL] = learners[PERSONAL].state()
+        return {}

@@ -1,0 +1,75 @@
+"""What the server knows between rounds: models, labels, the best so far, the history."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from fedsuper.config import Study
+from fedsuper.core.state import Models, State, clone
+from fedsuper.data.task import Task
+
+
+@dataclass
+class Update:
+    """What a site sends after a round: models by role, its sample count and its metrics."""
+
+    models: Models
+    samples: int
+    metrics: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass
+class Server:
+    """The server's state; everything in it survives in a checkpoint.
+
+    `sites` is the selector's label order. `models` holds shared roles under their name and per-site ones as
+    `role/site`. `best` remembers, per key, score and round of the model in `best_models`: the model that will be
+    handed over, chosen on validation data only.
+    """
+
+    study: Study
+    task: Task
+    sites: list[str]
+    samples: dict[str, int]
+    round: int = 0
+    models: Models = field(default_factory=dict)
+    best_models: Models = field(default_factory=dict)
+    best: dict[str, dict[str, float]] = field(default_factory=dict)
+    scores: dict[str, dict[str, float]] = field(default_factory=dict)
+    history: list[dict[str, Any]] = field(default_factory=list)
+    values: dict[str, Any] = field(default_factory=dict)
+
+    def label(self, site: str) -> int:
+        """The selector's class of a site."""
+        return self.sites.index(site)
+
+    def deployed(self, key: str) -> State | None:
+        """The best model under this key on validation data, else the latest."""
+        return self.best_models.get(key, self.models.get(key))
+
+    def note_score(self, key: str, score: float, state: State) -> None:
+        """Keep `state` if it is the best under `key` so far; of equals the later one."""
+        if key not in self.best or score >= self.best[key]["score"]:
+            self.best[key] = {"score": score, "round": float(self.round)}
+            self.best_models[key] = clone(state)
+
+    def values_to_json(self) -> dict[str, Any]:
+        """Everything but tensors."""
+        return {
+            "study": self.study.to_json(), "task": self.task.to_json(), "sites": self.sites, "samples": self.samples,
+            "round": self.round, "best": self.best, "scores": self.scores, "history": self.history, "values": self.values,
+        }
+
+
+def mean_by_samples(updates: dict[str, Update], role: str) -> tuple[list[State], list[float]]:
+    """The role's uploads and their weights n_k, in the order of `updates` (label order)."""
+    present = [update for update in updates.values() if role in update.models]
+    return [update.models[role] for update in present], [float(update.samples) for update in present]
+
+
+def zeros_like(state: State) -> State:
+    """The zero vector in the space of `state`'s floating entries."""
+    return {name: torch.zeros_like(tensor) for name, tensor in state.items() if tensor.is_floating_point()}

@@ -1,0 +1,1 @@
+"""The only epoch loop, the losses it minimises, seeding, devices and checkpoints."""

@@ -1,0 +1,74 @@
+"""Named models and plain JSON in one safetensors file: the form of every checkpoint. No pickle.
+
+One file is one atomic write: a checkpoint is there whole or not at all, and a torn one is recognised.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fedsuper.core.state import Models
+from fedsuper.errors import FedSuperError
+from fedsuper.files import atomic_write
+
+SEPARATOR = "/"
+
+
+def flatten(models: Models) -> dict[str, torch.Tensor]:
+    """{role: {entry: tensor}} to {role/entry: tensor}; entry names hold no slash, roles may."""
+    return {f"{role}{SEPARATOR}{name}": tensor for role, state in models.items() for name, tensor in state.items()}
+
+
+def unflatten(flat: dict[str, torch.Tensor]) -> Models:
+    """The inverse of `flatten`."""
+    models: Models = {}
+    for key, tensor in flat.items():
+        role, _, name = key.rpartition(SEPARATOR)
+        models.setdefault(role, {})[name] = tensor
+    return models
+
+
+def save_models(path: Path, models: Models, values: dict[str, Any] | None = None) -> None:
+    """Write models and values atomically; the tensors' digest is kept so that damage is noticed."""
+    from safetensors.torch import save_file
+
+    # Contiguous copies: safetensors refuses tensors that share memory.
+    flat = {key: tensor.detach().cpu().contiguous().clone() for key, tensor in flatten(models).items()}
+    header = {"values": json.dumps(values or {}, allow_nan=False), "digest": digest(flat), "roles": json.dumps(list(models))}
+    atomic_write(Path(path), lambda temporary: save_file(flat, temporary, metadata=header))
+
+
+def load_models(path: Path) -> tuple[Models, dict[str, Any]]:
+    """Read what `save_models` wrote; a missing, torn or altered file is one clear error."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(str(path), framework="pt") as file:
+            header = file.metadata() or {}
+            flat = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (not a dict)
+        values = json.loads(header["values"])
+        roles = json.loads(header["roles"])
+    except FileNotFoundError:
+        raise FedSuperError(f"{path}: no such checkpoint; check the path") from None
+    except (SafetensorError, OSError, KeyError, ValueError) as error:
+        raise FedSuperError(f"{path}: torn or not a FedSuper checkpoint ({' '.join(str(error).split())[:120]}); "
+                            "remove it and resume from an older one") from None
+    if digest(flat) != header.get("digest"):
+        raise FedSuperError(f"{path}: its contents do not match its digest; remove it and resume from an older one")
+    models = unflatten(flat)
+    return {role: models.get(role, {}) for role in roles}, values
+
+
+def digest(flat: dict[str, torch.Tensor]) -> str:
+    """SHA-256 over names, types, shapes and bytes in name order."""
+    sha = hashlib.sha256()
+    for name in sorted(flat):
+        tensor = flat[name].contiguous()
+        sha.update(f"{name}|{tensor.dtype}|{tuple(tensor.shape)}".encode())
+        sha.update(tensor.reshape(-1).view(torch.uint8).numpy().tobytes() if tensor.numel() else b"")
+    return sha.hexdigest()
