@@ -39,6 +39,11 @@ class Image:
         """Height and width of a slice."""
         return self.array.shape[2], self.array.shape[3]
 
+    @property
+    def stack_shape(self) -> tuple[int, int, int]:
+        """Slices, height and width: the shape of a mask."""
+        return self.array.shape[0], *self.size
+
 
 @dataclass(frozen=True)
 class Facts:
@@ -97,7 +102,7 @@ def write_mask(path: Path, mask_zhw: np.ndarray, like: Image) -> None:
     `.dcm` for a DICOM SEG of a DICOM series.
     """
     path, mask = Path(path), np.asarray(mask_zhw)
-    expected = (like.array.shape[0], *like.size)
+    expected = like.stack_shape
     if mask.shape != expected:
         raise ValueError(f"mask of shape {mask.shape} for an image of {expected} slices, rows and columns")
     if mask.size and (mask.min() < 0 or mask.max() > 255):
@@ -186,22 +191,17 @@ def _read_nifti_label(path: Path, like: Image | None) -> np.ndarray:
         return like.frame.to_slices(voxels[..., 0])
     frame = slice_frame(affine, shape, choose_slice_axis(like.affine, image_shape))
     _check_slices(path, _slice_shape(frame, shape), like)
-    offset = grid_offset(like.frame.affine(like.affine, image_shape), frame.affine(affine, shape), like_shape(like))
+    offset = grid_offset(like.frame.affine(like.affine, image_shape), frame.affine(affine, shape), like.stack_shape)
     if offset > GRID_TOLERANCE:
         what = f"lies up to {offset:.1f} voxels away from its image {like.path.name} (their affines differ)"
         raise DataProblem(path, what, "export the label with the image's own header, or resample it to the image")
     return frame.to_slices(voxels[..., 0])
 
 
-def like_shape(image: Image) -> tuple[int, int, int]:
-    """(Z, H, W) of an image's slices."""
-    return image.array.shape[0], image.array.shape[2], image.array.shape[3]
-
-
 def _check_slices(path: Path, shape: tuple[int, ...], like: Image | None) -> None:
-    if like is None or shape == like_shape(like):
+    if like is None or shape == like.stack_shape:
         return
-    expected = like_shape(like)
+    expected = like.stack_shape
     fix = "export the label at the image's size"
     if (shape[0], shape[2], shape[1]) == expected:
         fix = "rows and columns are exchanged: turn the label as the image is turned (by its EXIF tag or header)"

@@ -15,8 +15,8 @@ from fedsuper.data.problems import DataProblem
 from fedsuper.files import atomic_write
 
 
-def load_nifti(path: Path) -> Any:
-    """The nibabel image of `path`, its header checked and its bytes complete; voxels are decoded on access."""
+def open_header(path: Path) -> Any:
+    """The nibabel image of `path` with its header checked and its voxels not yet read."""
     import nibabel
 
     with decoding(path):
@@ -24,12 +24,17 @@ def load_nifti(path: Path) -> Any:
         if not isinstance(image, (nibabel.Nifti1Image, nibabel.Nifti2Image)):
             raise DataProblem(path, f"is a {type(image).__name__}, not NIfTI", "convert it to NIfTI")
         check_size(path, image.shape)
-        if path.name.lower().endswith(".gz"):
-            # Read to the end of the stream, where gzip keeps its checksum; nibabel alone would stop before it.
-            limit = int(image.dataobj.offset) + MAX_VALUES * 16
-            with gzip.open(path) as stream:
-                image = type(image).from_bytes(stream.read(limit))
         return image
+
+
+def load_nifti(path: Path) -> Any:
+    """The nibabel image of `path`, its bytes proved complete."""
+    image = open_header(path)
+    if not path.name.lower().endswith(".gz"):
+        return image
+    with decoding(path), gzip.open(path) as stream:
+        # Read to the end of the stream, where gzip keeps its checksum; nibabel alone would stop before it.
+        return type(image).from_bytes(stream.read(int(image.dataobj.offset) + MAX_VALUES * 16))
 
 
 def grid_of(path: Path, image: Any) -> tuple[tuple[int, ...], np.ndarray, SliceFrame]:
@@ -69,14 +74,18 @@ def channels_of(image: Any) -> int:
     return int(np.prod(image.shape[3:], dtype=int))
 
 
-def write_nifti(path: Path, mask: np.ndarray, header: Any, affine: np.ndarray, kind: type) -> None:
-    """Write `mask` (uint8, in the file's own axis order) with the image's header and affine."""
+def write_nifti(path: Path, mask: np.ndarray, header: Any, affine: np.ndarray) -> None:
+    """Write `mask` (uint8, in the file's own axis order) with the image's header and affine.
+
+    Only what describes intensities changes: data type, scaling, display window, intent.
+    """
+    import nibabel
+
     header = copy.deepcopy(header)
     header.set_data_dtype(np.uint8)
     header.set_slope_inter(1, 0)
     header["cal_min"] = header["cal_max"] = 0  # the display window of the image would hide label values
     header.set_intent("none")
-    image = kind(mask.astype(np.uint8), None, header)
-    if not np.allclose(image.affine, affine):
-        image = kind(mask.astype(np.uint8), affine, header)
+    kind = nibabel.Nifti2Image if isinstance(header, nibabel.Nifti2Header) else nibabel.Nifti1Image
+    image = kind(mask.astype(np.uint8), affine, header)
     atomic_write(path, lambda temporary: image.to_filename(temporary))

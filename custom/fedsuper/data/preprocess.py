@@ -1,0 +1,204 @@
+"""From native pixels to the network's square input and back.
+
+Images are resized first (bilinear with anti-aliasing) and normalised then, so what the network sees has exactly the
+statistics it was promised. The square ignores the aspect ratio, as both papers do; `restore_probabilities` undoes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from fedsuper.data.image_io import Image
+from fedsuper.data.problems import DataProblem
+from fedsuper.data.task import Task
+from fedsuper.errors import FedSuperError
+
+Normalise = Literal["zscore", "minmax", "percentile"]
+Scope = Literal["image", "volume"]
+WINDOW = (0.5, 99.5)  # the percentiles that `percentile` maps to 0 and 1
+
+
+@dataclass(frozen=True)
+class Preprocess:
+    """The deterministic way from a file to the network's input.
+
+    `scope` is what shares its statistics: each slice (`image`) or all slices of a file (`volume`). `slices` is the
+    number of neighbouring slices given as channels (1, or 3: the one before, the slice itself, the one after).
+    """
+
+    image_size: int
+    normalise: Normalise = "zscore"
+    scope: Scope = "image"
+    slices: Literal[1, 3] = 1
+
+    def __post_init__(self) -> None:
+        if isinstance(self.image_size, bool) or not isinstance(self.image_size, int) or not 8 <= self.image_size <= 4096:
+            raise FedSuperError(f"image_size must be a whole number from 8 to 4096, not {self.image_size!r}")
+        for key, allowed in (("normalise", Normalise), ("scope", Scope), ("slices", Literal[1, 3])):
+            if getattr(self, key) not in get_args(allowed):
+                raise FedSuperError(f"{key} must be one of {get_args(allowed)}, not {getattr(self, key)!r}")
+
+    def to_json(self) -> dict[str, Any]:
+        """The settings as plain JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Preprocess:
+        """The settings from plain JSON; unknown keys are an error."""
+        unknown = sorted(set(value) - set(cls.__dataclass_fields__))
+        if unknown or "image_size" not in value:
+            raise FedSuperError(f"preprocess settings need image_size and know no {unknown}; got {dict(value)}")
+        return cls(**value)
+
+
+def prepare_image(image: Image, p: Preprocess, channels: int) -> torch.Tensor:
+    """The network's input, float32 `[Z, C * slices, S, S]`.
+
+    The z-score is taken over all channels together, so the tint of a camera, which tells sites apart, survives.
+    A constant image becomes zeros.
+    """
+    stack = torch.from_numpy(_match_channels(image.array, channels, image.path))
+    square = _resize(stack, (p.image_size, p.image_size))
+    if p.scope == "volume":
+        square = _normalise(square, p.normalise)
+    else:
+        square = torch.stack([_normalise(one, p.normalise) for one in square])
+    return square if p.slices == 1 else _with_neighbours(square)
+
+
+def prepare_label(label_zhw: np.ndarray, regions: Mapping[str, tuple[int, ...]], p: Preprocess) -> torch.Tensor:
+    """Region masks, uint8 `[Z, R, S, S]`, from label values `[Z, H, W]`.
+
+    Each region is resampled by area: c is the share of an output pixel that the region covers, exactly. The pixel is in
+    the region where c >= 1/2; and, in a 3x3 neighbourhood that no pixel covers by half, where c is at least half of the
+    neighbourhood's largest share. A structure thinner than an output pixel thus stays one pixel thick instead of
+    vanishing, and thick structures keep their area. Regions that nest by definition nest afterwards.
+    """
+    size = p.image_size
+    if label_zhw.shape[1:] == (size, size):
+        masks = [torch.from_numpy(np.isin(label_zhw, values)) for values in regions.values()]
+        return torch.stack(masks, dim=1).to(torch.uint8)
+    masks = []
+    for values in regions.values():
+        native = torch.from_numpy(np.isin(label_zhw, values).astype(np.float32))
+        share = _overlap(native.shape[1], size) @ native @ _overlap(native.shape[2], size).T
+        highest = functional.max_pool2d(share[:, None], 3, stride=1, padding=1)[:, 0]
+        threshold = torch.where(highest < 0.5 - 1e-5, highest / 2, 0.5).clamp_min(1e-6)
+        masks.append(share >= threshold - 1e-5 * threshold)
+    for i, outer in enumerate(regions.values()):
+        for j, inner in enumerate(regions.values()):
+            if set(inner) < set(outer):
+                masks[i] = masks[i] | masks[j]
+    return torch.stack(masks, dim=1).to(torch.uint8)
+
+
+def restore_probabilities(probabilities: torch.Tensor, native: tuple[int, int]) -> torch.Tensor:
+    """Probabilities `[Z, R, S, S]` at the image's own height and width: float32 `[Z, R, H, W]`, bilinear."""
+    return _resize(probabilities.float(), native)
+
+
+def regions_to_labels(
+    probabilities: torch.Tensor | np.ndarray, regions: Mapping[str, tuple[int, ...]], threshold: float = 0.5
+) -> np.ndarray:
+    """The label map, uint8 `[Z, H, W]`, whose values reproduce the thresholded regions of `[Z, R, H, W]`.
+
+    With m(v) the regions that hold value v, a pixel whose regions b equal some m(v) gets that v (the smallest). Where no
+    value says b exactly, values with m(v) containing b are preferred (nested regions: the inner one wins, the outer is
+    added) and among the candidates the likeliest is taken, argmax_v sum_r log of p_r where r is in m(v), of 1 - p_r
+    elsewhere.
+    """
+    p = torch.as_tensor(probabilities).detach().to("cpu", torch.float32).movedim(1, -1).numpy()  # [Z, H, W, R]
+    values = [0, *sorted({value for covered in regions.values() for value in covered})]
+    members = np.array([[value in covered for covered in regions.values()] for value in values])
+    bits = 1 << np.arange(len(regions), dtype=np.int64)
+    codes = (p >= threshold) @ bits
+    labels = np.zeros(codes.shape, dtype=np.uint8)
+    for code in np.unique(codes):
+        wanted = (code & bits) != 0
+        exact = (members == wanted).all(axis=1)
+        here = codes == code
+        if exact.any():
+            labels[here] = values[int(exact.argmax())]
+            continue
+        containing = (members | ~wanted).all(axis=1)
+        candidates = np.flatnonzero(containing if containing.any() else np.ones(len(values), dtype=bool))
+        clipped = np.clip(p[here], 1e-6, 1 - 1e-6)
+        score = np.log(clipped) @ members[candidates].T + np.log1p(-clipped) @ ~members[candidates].T
+        labels[here] = np.array(values, dtype=np.uint8)[candidates[score.argmax(axis=1)]]
+    return labels
+
+
+def check_label_values(label_zhw: np.ndarray, task: Task, path: Path | str) -> None:
+    """Raise where a label holds values the task does not know."""
+    found = np.unique(label_zhw)
+    strange = [int(value) for value in found if value != 0 and value not in task.label_values]
+    if strange:
+        raise DataProblem(path, *strange_values(strange, [int(v) for v in found], task))
+
+
+def strange_values(strange: list[int], found: list[int], task: Task) -> tuple[str, str]:
+    """What to say of label values outside the task, and how to mend them."""
+    shown = ", ".join(map(str, strange[:6])) + (", ..." if len(strange) > 6 else "")
+    what = f"holds the label values {shown}; the task knows 0 (background) and {', '.join(map(str, task.label_values))}"
+    if set(found) <= {0, 255} and len(task.label_values) == 1:
+        return what, f"save 255 as {task.label_values[0]} (divide the mask by 255)"
+    if len(strange) > 20:
+        return what, "this looks like a picture, not a label: export the mask itself"
+    return what, "change the values in the label, or name them in dataset.json"
+
+
+def _match_channels(array: np.ndarray, channels: int, path: Path) -> np.ndarray:
+    have = array.shape[1]
+    if have == channels:
+        return array
+    if have == 1:
+        return np.repeat(array, channels, axis=1)
+    if channels == 1 and (array == array[:, :1]).all():
+        return array[:, :1]
+    fix = "convert the image, or correct 'channels' in dataset.json"
+    raise DataProblem(path, f"has {have} channels, the task has {channels}", fix)
+
+
+def _resize(stack: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
+    if tuple(stack.shape[2:]) == tuple(size):
+        return stack
+    return functional.interpolate(stack, size=size, mode="bilinear", align_corners=False, antialias=True)
+
+
+def _normalise(values: torch.Tensor, how: Normalise) -> torch.Tensor:
+    wide = values.double()
+    if how == "zscore":
+        low, span = wide.mean(), wide.std(correction=0)
+    elif how == "minmax":
+        low, span = wide.min(), wide.max() - wide.min()
+    else:
+        first, last = np.percentile(wide.numpy(), WINDOW)
+        wide = wide.clamp(first, last)
+        low, span = torch.tensor(first), torch.tensor(last - first)
+    if span <= 1e-6 * wide.abs().max():  # constant, up to what float32 can tell
+        return torch.zeros_like(values)
+    return ((wide - low) / span).float()
+
+
+def _with_neighbours(stack: torch.Tensor) -> torch.Tensor:
+    """Each slice with the one before and the one after as further channels; the ends repeat themselves."""
+    before = torch.cat([stack[:1], stack[:-1]])
+    after = torch.cat([stack[1:], stack[-1:]])
+    return torch.cat([before, stack, after], dim=1)
+
+
+@lru_cache(maxsize=64)
+def _overlap(source: int, target: int) -> torch.Tensor:
+    """`[target, source]`: the share of each target pixel that each source pixel covers, along one axis."""
+    edges = torch.arange(target + 1, dtype=torch.float64) * source / target
+    pixels = torch.arange(source, dtype=torch.float64)
+    length = torch.minimum(edges[1:, None], pixels + 1) - torch.maximum(edges[:-1, None], pixels)
+    return (length.clamp_min(0) * target / source).float()
