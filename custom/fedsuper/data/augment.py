@@ -81,15 +81,22 @@ def _warp(
     angle = (2 * draws[:, 2] - 1) * math.radians(config.rotation)
     factor = 1 + (2 * draws[:, 3] - 1) * config.scale
     cosine, sine = torch.cos(angle) / factor, torch.sin(angle) / factor
-    matrix = torch.zeros(count, 2, 3, dtype=torch.float64)
-    matrix[:, 0, 0], matrix[:, 0, 1] = across * cosine, -across * sine
-    matrix[:, 1, 0], matrix[:, 1, 1] = upside * sine, upside * cosine
-    grid = functional.affine_grid(matrix.to(images), list(images.shape), align_corners=False)
+    grid = _grid(torch.stack([across * cosine, -across * sine, upside * sine, upside * cosine]).to(images), images.shape)
     warped = functional.grid_sample(images, grid, mode="bilinear", padding_mode="border", align_corners=False)
     moved = functional.grid_sample(
         masks.to(images.dtype), grid, mode="nearest", padding_mode="border", align_corners=False
     )
     return warped, moved.to(masks.dtype)
+
+
+def _grid(matrix: torch.Tensor, shape: torch.Size) -> torch.Tensor:
+    """The sampling grid `[B, H, W, 2]` of 2x2 matrices `[4, B]` (torch's `affine_grid`, several times faster)."""
+    xx, xy, yx, yy = matrix.view(4, -1, 1, 1)
+    rows, columns = (
+        ((torch.arange(length, device=matrix.device) * 2 + 1) / length - 1).to(matrix.dtype) for length in shape[2:]
+    )
+    rows = rows.view(1, -1, 1)
+    return torch.stack([xx * columns + xy * rows, yx * columns + yy * rows], dim=3)
 
 
 def _flip(batch: torch.Tensor, across: torch.Tensor, upside: torch.Tensor) -> torch.Tensor:
@@ -106,8 +113,12 @@ def _change_intensity(images: torch.Tensor, amount: float, generator: torch.Gene
     """
     gain, bias, bend = ((2 * torch.rand(3, len(images), 1, 1, 1, generator=generator) - 1) * amount).to(images)
     bend = bend.clamp(-0.4, 0.4) / images.abs().amax(dim=(1, 2, 3), keepdim=True).clamp_min(1e-6)
-    return images * (1 + gain + bend * images) + bias * _spread(images)
+    changed = images * bend
+    return changed.add_(1 + gain).mul_(images).add_(bias * _spread(images))
 
 
 def _spread(images: torch.Tensor) -> torch.Tensor:
-    return images.std(dim=(1, 2, 3), keepdim=True, correction=0)
+    """The standard deviation of each sample, by moments: inputs are normalised, so nothing cancels, and it is fast."""
+    flat = images.flatten(1)
+    second = torch.linalg.vecdot(flat, flat) / flat.shape[1]
+    return (second - flat.mean(dim=1).square()).clamp_min(0).sqrt().view(-1, 1, 1, 1)
