@@ -1,0 +1,34 @@
+# Two commands: `make demo` and `make test`. Each sets up its own environment in .venv.
+PYTHON ?= python3.11
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+export OMP_NUM_THREADS ?= 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint clean
+
+help:           ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+setup: $(STAMP) ## make .venv and install everything, pinned
+
+$(STAMP): requirements.txt pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo "make: $(PYTHON) was not found; install Python 3.11 or give PYTHON=/path/to/python3.11" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@touch $@
+
+demo: setup     ## six synthetic hospitals, NVFlare simulator, table and HTML report in runs/demo
+	$(BIN)/python -m fedsuper.demo --out runs/demo
+
+test: setup lint ## lint, then every test
+	$(BIN)/python -m pytest
+
+lint: setup     ## ruff and mypy
+	$(BIN)/ruff check custom tests
+	$(BIN)/mypy custom/fedsuper
+
+clean:          ## remove the environment and all runs
+	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache .hypothesis
