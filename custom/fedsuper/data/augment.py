@@ -81,7 +81,8 @@ def _warp(
     angle = (2 * draws[:, 2] - 1) * math.radians(config.rotation)
     factor = 1 + (2 * draws[:, 3] - 1) * config.scale
     cosine, sine = torch.cos(angle) / factor, torch.sin(angle) / factor
-    grid = _grid(torch.stack([across * cosine, -across * sine, upside * sine, upside * cosine]).to(images), images.shape)
+    matrix = torch.stack([across * cosine, -across * sine, upside * sine, upside * cosine])
+    grid = _grid(matrix.to(images), images.shape)
     warped = functional.grid_sample(images, grid, mode="bilinear", padding_mode="border", align_corners=False)
     moved = functional.grid_sample(
         masks.to(images.dtype), grid, mode="nearest", padding_mode="border", align_corners=False

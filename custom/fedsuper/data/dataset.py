@@ -54,7 +54,7 @@ def concat(parts: list[Samples]) -> Samples:
     """All samples of `parts`, in order."""
     shapes = {(part.images.shape[1:], part.masks.shape[1:]) for part in parts}
     if len(shapes) != 1:
-        raise FedSuperError(f"samples of {len(shapes)} different shapes cannot be joined; use one study's settings for all")
+        raise FedSuperError(f"samples of {len(shapes)} shapes cannot be joined; use one study's settings for all")
     return Samples(
         torch.cat([part.images for part in parts]),
         torch.cat([part.masks for part in parts]),

@@ -1,4 +1,4 @@
-"""The border to the image decoders: whatever they throw at a damaged file becomes one line, and size is checked first."""
+"""The border to the image decoders: sizes are checked first, and whatever they throw becomes one line."""
 
 from __future__ import annotations
 

@@ -28,14 +28,18 @@ class SliceFrame:
     axes: tuple[int, int, int] = (2, 0, 1)
     flips: tuple[bool, bool, bool] = (False, False, False)
 
+    @property
+    def _reversed(self) -> tuple[int, ...]:
+        return tuple(axis for axis in range(3) if self.flips[axis])
+
     def to_slices(self, volume: np.ndarray) -> np.ndarray:
         """`[Z, H, W, ...]` from a volume in the file's axis order (axes after the third stay last)."""
         stack = np.transpose(volume, (*self.axes, *range(3, volume.ndim)))
-        return np.flip(stack, [axis for axis in range(3) if self.flips[axis]])
+        return np.flip(stack, self._reversed)
 
     def to_file(self, stack: np.ndarray) -> np.ndarray:
         """The inverse of `to_slices`."""
-        volume = np.flip(stack, [axis for axis in range(3) if self.flips[axis]])
+        volume = np.flip(stack, self._reversed)
         return np.transpose(volume, (*np.argsort(self.axes), *range(3, stack.ndim)))
 
     def affine(self, affine: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

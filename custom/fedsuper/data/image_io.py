@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fedsuper.data import nifti, raster
+from fedsuper.data import dicom, nifti, raster
 from fedsuper.data.geometry import GRID_TOLERANCE, SliceFrame, choose_slice_axis, grid_offset, slice_frame
 from fedsuper.data.layout import suffix_of
 from fedsuper.data.problems import DataProblem
@@ -64,9 +64,7 @@ def read_image(path: Path) -> Image:
     elif kind == "nifti":
         image = _read_nifti(path)
     else:
-        pixels = raster.read_pixels(path)
-        array = np.ascontiguousarray(pixels.transpose(2, 0, 1)[None], dtype=np.float32)
-        image = Image(array, path, kind, pixels.shape[:2], SliceFrame())
+        image = _picture(path, raster.read_pixels(path))
     bad = int(image.array.size - np.isfinite(image.array).sum())
     if bad:
         what = f"holds {bad} values that are NaN or infinite"
@@ -117,12 +115,9 @@ def write_mask(path: Path, mask_zhw: np.ndarray, like: Image) -> None:
         return
     volume = np.ascontiguousarray(like.frame.to_file(mask)).reshape(like.native_shape)
     if suffix == ".dcm":
-        from fedsuper.data import dicom
-
-        dicom.write_segmentation(path, mask, like)
+        dicom.write_segmentation(path, volume, like.header)
     else:
-        assert like.affine is not None
-        nifti.write_nifti(path, volume, like.header, like.affine)
+        nifti.write_nifti(path, volume, like.affine, like.header if like.kind == "nifti" else None)
 
 
 def mask_suffix(image: Image) -> str:
@@ -140,9 +135,11 @@ def probe(path: Path) -> Facts:
         height, width, channels = raster.probe_raster(path)
         return Facts(kind, (1, height, width), channels, None)
     if kind == "dicom":
-        from fedsuper.data import dicom
-
-        return dicom.probe_series(path)
+        series = dicom.open_series(path)
+        if series.affine is None:
+            return Facts("raster", (1, series.shape[1], series.shape[0]), series.channels, None)
+        frame = slice_frame(series.affine, series.shape)
+        return Facts(kind, _slice_shape(frame, series.shape), series.channels, frame.spacing(series.affine))
     header = nifti.open_header(path)
     shape, affine, frame = nifti.grid_of(path, header)
     return Facts(kind, _slice_shape(frame, shape), nifti.channels_of(header), frame.spacing(affine))
@@ -162,20 +159,32 @@ def _slice_shape(frame: SliceFrame, shape: tuple[int, ...]) -> tuple[int, int, i
     return shape[frame.axes[0]], shape[frame.axes[1]], shape[frame.axes[2]]
 
 
+def _picture(path: Path, pixels: np.ndarray) -> Image:
+    array = np.ascontiguousarray(pixels.transpose(2, 0, 1)[None], dtype=np.float32)
+    return Image(array, path, "raster", pixels.shape[:2], SliceFrame())
+
+
+def _stack(frame: SliceFrame, voxels: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore", invalid="ignore"):  # what float32 cannot hold becomes infinite and is reported
+        return np.ascontiguousarray(frame.to_slices(voxels).transpose(0, 3, 1, 2), dtype=np.float32)
+
+
 def _read_nifti(path: Path) -> Image:
     source = nifti.load_nifti(path)
     shape, affine, frame = nifti.grid_of(path, source)
-    stack = frame.to_slices(nifti.voxels_of(path, source))
-    with np.errstate(over="ignore", invalid="ignore"):  # what float32 cannot hold becomes infinite and is reported
-        array = np.ascontiguousarray(stack.transpose(0, 3, 1, 2), dtype=np.float32)
+    array = _stack(frame, nifti.voxels_of(path, source))
     native = shape if len(source.shape) > 2 else source.shape
     return Image(array, path, "nifti", native, frame, frame.spacing(affine), affine, source.header)
 
 
 def _read_dicom(path: Path) -> Image:
-    from fedsuper.data import dicom
-
-    return dicom.read_series(path)
+    series = dicom.open_series(path, pixels=True)
+    voxels = dicom.load_voxels(series)
+    if series.affine is None:
+        return _picture(path, voxels[:, :, 0].transpose(1, 0, 2))
+    frame = slice_frame(series.affine, series.shape)
+    spacing = frame.spacing(series.affine)
+    return Image(_stack(frame, voxels), path, "dicom", series.shape, frame, spacing, series.affine, series.datasets)
 
 
 def _read_nifti_label(path: Path, like: Image | None) -> np.ndarray:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -72,7 +71,8 @@ def resolve_site(root: Path, name: str) -> Path:
     numbered = re.fullmatch(r"site-([1-9][0-9]*)", name)
     if numbered and int(numbered[1]) <= len(sites):
         return Path(root) / sites[int(numbered[1]) - 1]
-    raise DataProblem(root, f"has no site {name!r}", f"name one of {some_of(sites, 12)}, or site-1 to site-{len(sites)}")
+    fix = f"name one of {some_of(sites, 12)}, or site-1 to site-{len(sites)}"
+    raise DataProblem(root, f"has no site {name!r}", fix)
 
 
 def list_items(folder: Path, require_labels: bool) -> list[Item]:
@@ -92,7 +92,8 @@ def scan_site(folder: Path, require_labels: bool) -> SiteScan:
     images = _by_stem(folder / "images", IMAGE_SUFFIXES, scan, "image")
     labels = _by_stem(folder / "labels", LABEL_SUFFIXES, scan, "label", needed=require_labels)
     if not images and not scan.problems:
-        scan.problems.append(DataProblem(folder / "images", "holds no image", f"put {_kinds(IMAGE_SUFFIXES)} files there"))
+        fix = f"put {', '.join(suffix.lstrip('.') for suffix in IMAGE_SUFFIXES)} files there"
+        scan.problems.append(DataProblem(folder / "images", "holds no image", fix))
     cases = _cases(folder, sorted(images), scan)
     for name in sorted(images):
         label = labels.pop(name, None)
@@ -112,15 +113,13 @@ def _visible(folder: Path) -> list[Path]:
     return sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
 
 
-def _kinds(suffixes: tuple[str, ...]) -> str:
-    return ", ".join(suffix.lstrip(".") for suffix in suffixes)
-
-
 def _is_series(entry: Path) -> bool:
     return entry.is_dir() and any(inner.suffix.lower() == ".dcm" for inner in entry.iterdir())
 
 
-def _by_stem(folder: Path, suffixes: tuple[str, ...], scan: SiteScan, kind: str, needed: bool = True) -> dict[str, Path]:
+def _by_stem(
+    folder: Path, suffixes: tuple[str, ...], scan: SiteScan, kind: str, needed: bool = True
+) -> dict[str, Path]:
     """The files of `folder` by stem; unknown endings are noted, names that collide are problems."""
     if not folder.is_dir():
         if needed:
@@ -162,7 +161,10 @@ def _cases(folder: Path, names: list[str], scan: SiteScan) -> dict[str, str]:
         scan.problems.append(problem)
         return {}
     cases: dict[str, str] = {}
-    report: Callable[[str, str], None] = lambda what, fix: scan.problems.append(DataProblem(path, what, fix))  # noqa: E731
+
+    def report(what: str, fix: str) -> None:
+        scan.problems.append(DataProblem(path, what, fix))
+
     for row in rows:
         name, case = row["name"], row["case"]
         if not name or not case:
@@ -171,9 +173,8 @@ def _cases(folder: Path, names: list[str], scan: SiteScan) -> dict[str, str]:
             report(f"{name!r} belongs to two cases, {cases[name]!r} and {case!r}", "keep the right row")
     unknown = sorted(set(cases) - set(names))
     if unknown:
-        report(
-            f"names {some_of(unknown)}, not found in images/", "use image names without folder and ending, or remove the rows"
-        )
+        fix = "use image names without folder and ending, or remove the rows"
+        report(f"names {some_of(unknown)}, not found in images/", fix)
     absent = [name for name in names if name not in cases]
     if absent:
         report(f"does not name {some_of(absent)}", "add a row name,case for every image, so that no patient is split")

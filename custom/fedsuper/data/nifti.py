@@ -74,18 +74,25 @@ def channels_of(image: Any) -> int:
     return int(np.prod(image.shape[3:], dtype=int))
 
 
-def write_nifti(path: Path, mask: np.ndarray, header: Any, affine: np.ndarray) -> None:
-    """Write `mask` (uint8, in the file's own axis order) with the image's header and affine.
+def write_nifti(path: Path, mask: np.ndarray, affine: np.ndarray | None, header: Any = None) -> None:
+    """Write `mask` (uint8, in the file's own axis order) with the image's affine and, where it has one, its header.
 
-    Only what describes intensities changes: data type, scaling, display window, intent.
+    Of the header only what describes intensities changes: data type, scaling, display window, intent.
     """
     import nibabel
 
-    header = copy.deepcopy(header)
-    header.set_data_dtype(np.uint8)
-    header.set_slope_inter(1, 0)
-    header["cal_min"] = header["cal_max"] = 0  # the display window of the image would hide label values
-    header.set_intent("none")
-    kind = nibabel.Nifti2Image if isinstance(header, nibabel.Nifti2Header) else nibabel.Nifti1Image
-    image = kind(mask.astype(np.uint8), affine, header)
+    mask = mask.astype(np.uint8)
+    if header is None:
+        image = nibabel.Nifti1Image(mask, affine)
+        image.header.set_xyzt_units("mm")
+        image.set_sform(affine, code="scanner")
+        image.set_qform(affine, code="scanner")
+    else:
+        header = copy.deepcopy(header)
+        header.set_data_dtype(np.uint8)
+        header.set_slope_inter(1, 0)
+        header["cal_min"] = header["cal_max"] = 0  # the display window of the image would hide label values
+        header.set_intent("none")
+        kind = nibabel.Nifti2Image if isinstance(header, nibabel.Nifti2Header) else nibabel.Nifti1Image
+        image = kind(mask, affine, header)
     atomic_write(path, lambda temporary: image.to_filename(temporary))

@@ -40,8 +40,9 @@ class Preprocess:
     slices: Literal[1, 3] = 1
 
     def __post_init__(self) -> None:
-        if isinstance(self.image_size, bool) or not isinstance(self.image_size, int) or not 8 <= self.image_size <= 4096:
-            raise FedSuperError(f"image_size must be a whole number from 8 to 4096, not {self.image_size!r}")
+        size = self.image_size
+        if isinstance(size, bool) or not isinstance(size, int) or not 8 <= size <= 4096:
+            raise FedSuperError(f"image_size must be a whole number from 8 to 4096, not {size!r}")
         for key, allowed in (("normalise", Normalise), ("scope", Scope), ("slices", Literal[1, 3])):
             if getattr(self, key) not in get_args(allowed):
                 raise FedSuperError(f"{key} must be one of {get_args(allowed)}, not {getattr(self, key)!r}")
@@ -110,10 +111,9 @@ def regions_to_labels(
 ) -> np.ndarray:
     """The label map, uint8 `[Z, H, W]`, whose values reproduce the thresholded regions of `[Z, R, H, W]`.
 
-    With m(v) the regions that hold value v, a pixel whose regions b equal some m(v) gets that v (the smallest). Where no
-    value says b exactly, values with m(v) containing b are preferred (nested regions: the inner one wins, the outer is
-    added) and among the candidates the likeliest is taken, argmax_v sum_r log of p_r where r is in m(v), of 1 - p_r
-    elsewhere.
+    With m(v) the regions that hold value v, a pixel whose regions b equal some m(v) gets that v (the smallest). Where
+    no value says b exactly, values with m(v) containing b are preferred (nested regions: the inner one wins, the outer
+    is added) and the likeliest of them is taken: argmax_v sum_r log p_r over r in m(v) plus log(1 - p_r) elsewhere.
     """
     p = torch.as_tensor(probabilities).detach().to("cpu", torch.float32).movedim(1, -1).numpy()  # [Z, H, W, R]
     values = [0, *sorted({value for covered in regions.values() for value in covered})]

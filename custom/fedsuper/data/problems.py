@@ -7,7 +7,7 @@ from pathlib import Path
 from fedsuper.errors import FedSuperError
 
 
-class DataProblem(FedSuperError):
+class DataProblem(FedSuperError):  # noqa: N818 (the doctor calls it a problem, too)
     """One thing wrong with one file or folder: where, what, and how to mend it."""
 
     def __init__(self, where: Path | str, what: str, fix: str):

@@ -36,7 +36,8 @@ def read_indices(path: Path) -> np.ndarray:
             return np.asarray(ImageOps.exif_transpose(picture))
     pixels = read_pixels(path)
     if (pixels != pixels[..., :1]).any():
-        raise DataProblem(path, "is a colour picture, a label holds one whole number per pixel", "export it as grey PNG")
+        what = "is a colour picture, a label holds one whole number per pixel"
+        raise DataProblem(path, what, "export it as a grey or palette PNG")
     return pixels[..., 0]
 
 

@@ -54,9 +54,8 @@ def read_table(path: Path, columns: tuple[str, ...]) -> list[dict[str, str]]:
         names = [name.strip() for name in rows.fieldnames or []]
         missing = [column for column in columns if column not in names]
         if missing:
-            raise DataProblem(
-                path, f"has no column {some_of(missing)} in its first line", f"start it with the line {','.join(columns)}"
-            )
+            fix = f"start it with the line {','.join(columns)}"
+            raise DataProblem(path, f"has no column {some_of(missing)} in its first line", fix)
         rows.fieldnames = names
         table = [{column: (row[column] or "").strip() for column in columns} for row in rows]
     except csv.Error as error:
