@@ -1,0 +1,208 @@
+"""Scoring a super model: Dice per image in the image's own grid, against what a user would get as a mask.
+
+A volume is one image (case level): its slices are scored together. Means go over images first, then over regions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from fedsuper.core.metrics import dice_scores
+from fedsuper.core.supermodel import GLOBAL, SuperModel
+from fedsuper.data.layout import Item, find_sites, resolve_site
+from fedsuper.data.task import read_task
+from fedsuper.errors import FedSuperError
+from fedsuper.evaluation.cases import CaseStore, LabelledCase, chunks, load_case
+from fedsuper.inference.modes import SITE_PREFIX, Mode, ModeOptions, Outcome, create_mode, score_models
+from fedsuper.inference.predictor import Predictor, SliceBatch
+from fedsuper.train.device import Compute
+
+AVERAGE = "average"
+
+
+@dataclass(frozen=True)
+class ScoredImage:
+    """The scores of one image and how it was segmented.
+
+    `chosen` is the model used, `own` the site's name in the super model (None: it took no part in training),
+    `probabilities` the selector's, by class (empty without a selector).
+    """
+
+    site: str
+    image: str
+    case: str
+    dice: dict[str, float]
+    chosen: str
+    own: str | None = None
+    gamma: float | None = None
+    probabilities: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def mean(self) -> float:
+        """Mean Dice over regions."""
+        return sum(self.dice.values()) / len(self.dice)
+
+    @property
+    def predicted(self) -> str | None:
+        """The site (or `global`) the selector holds the image for."""
+        return max(self.probabilities, key=lambda name: self.probabilities[name]) if self.probabilities else None
+
+
+def evaluate(
+    super_model: SuperModel,
+    root: Path,
+    split: str = "test",
+    mode: str | None = None,
+    gamma: float | None = None,
+    compute: Compute | None = None,
+    **options: Any,
+) -> list[ScoredImage]:
+    """Every image of one part of every site's split under `root`, scored in one mode; see `evaluate_modes`."""
+    name = mode or super_model.mode
+    return evaluate_modes(super_model, root, [name], split, gamma, compute, **options)[name]
+
+
+def evaluate_modes(
+    super_model: SuperModel,
+    root: Path,
+    modes: Sequence[str],
+    split: str = "test",
+    gamma: float | None = None,
+    compute: Compute | None = None,
+    sites: Sequence[str] | None = None,
+    store: CaseStore | None = None,
+    vote: str = "case",
+) -> dict[str, list[ScoredImage]]:
+    """Several modes at once: images are read and prepared once and each model runs at most once on each of them.
+
+    The split is the one training made (the study is in the manifest). `sites` limits the folders; `store` keeps prepared
+    images for further calls. `average` is the mean of the personalized models' scores.
+    """
+    predictor = Predictor(super_model, compute)
+    found = read_task(root)
+    if found != predictor.task:
+        raise FedSuperError(f"{root}: its dataset.json describes {found.to_json()}, the super model segments "
+                            f"{predictor.task.to_json()}; use data of the same task")
+    store = store or CaseStore(root)
+    known = federation_names(super_model, root)
+    rows: dict[str, list[ScoredImage]] = {mode: [] for mode in modes}
+    for site in sites or find_sites(root):
+        cases = store.cases(site, split, predictor.study, predictor.task, predictor.preprocess)
+        for mode, scored in score_cases(predictor, site, known.get(site), cases, modes, gamma, vote).items():
+            rows[mode] += scored
+    return rows
+
+
+def site_scores(
+    super_model: SuperModel, folder: Path, items: list[Item], compute: Compute, own: str
+) -> dict[str, float]:
+    """A site's mean scores of its own images in the super model's mode: what it may tell the server of them."""
+    predictor = Predictor(super_model, compute)
+    cases = [load_case(item, predictor.task, predictor.preprocess) for item in items]
+    label = own if own in super_model.sites else None
+    rows = score_cases(predictor, folder.name, label, cases, [super_model.mode])[super_model.mode]
+    return site_means(rows)
+
+
+def site_means(rows: Sequence[ScoredImage]) -> dict[str, float]:
+    """Mean Dice of each region over images, their mean over regions, and the number of images."""
+    if not rows:
+        raise FedSuperError("no image to average over; the site's part of the split is empty")
+    means = {region: float(np.mean([row.dice[region] for row in rows])) for region in rows[0].dice}
+    return means | {"mean": float(np.mean(list(means.values()))), "n": len(rows)}
+
+
+def score_cases(
+    predictor: Predictor,
+    site: str,
+    own: str | None,
+    cases: list[LabelledCase],
+    modes: Sequence[str],
+    gamma: float | None = None,
+    vote: str = "case",
+) -> dict[str, list[ScoredImage]]:
+    """One site's cases in several modes; `own` is the site's name in the super model, None for an outside site."""
+    options = ModeOptions(gamma, own, vote)
+    ready = {name: _members(predictor, name, own, options) for name in modes}
+    for members in ready.values():
+        for mode in members:
+            if mode.adapts:
+                mode.prepare(case.images for case in cases)
+    rows: dict[str, list[ScoredImage]] = {name: [] for name in modes}
+    for portion in chunks(cases):
+        batch = SliceBatch(predictor, [case.images for case in portion])
+        for name, members in ready.items():
+            outcomes = [(mode.gamma, mode.predict(batch)) for mode in members]
+            rows[name] += _score_portion(predictor, site, own, portion, outcomes)
+    return rows
+
+
+def federation_names(super_model: SuperModel, root: Path) -> dict[str, str]:
+    """Folder -> name in the super model, for the folders whose site took part in training.
+
+    `site-N` stands for the N-th folder only where the root has exactly the federation's number of folders and none of
+    its names: elsewhere it would claim an outside hospital's folder.
+    """
+    folders = find_sites(root)
+    named = {site: site for site in super_model.sites if site in folders}
+    if named or len(folders) != len(super_model.sites):
+        return named
+    try:
+        return {resolve_site(root, site).name: site for site in super_model.sites}
+    except FedSuperError:
+        return {}
+
+
+def _members(predictor: Predictor, name: str, own: str | None, options: ModeOptions) -> list[Mode]:
+    """The modes whose scores are averaged: one, except for `average`.
+
+    An outside site has no model of its own: `own` there is the global model, and without one the average.
+    """
+    if name == "own" and (own is None or own not in predictor.super_model.personal):
+        name = GLOBAL if GLOBAL in predictor.experts else AVERAGE
+    if name != AVERAGE:
+        return [create_mode(predictor, name, options)]
+    models = [GLOBAL if model == GLOBAL else f"{SITE_PREFIX}{model}" for model in score_models(predictor)]
+    return [create_mode(predictor, model, options) for model in models]
+
+
+def _score_portion(
+    predictor: Predictor,
+    site: str,
+    own: str | None,
+    portion: list[LabelledCase],
+    outcomes: list[tuple[float | None, Outcome]],
+) -> list[ScoredImage]:
+    rows, start = [], 0
+    for case in portion:
+        here = slice(start, start + len(case.images))
+        start = here.stop
+        dice = torch.stack([_case_dice(predictor, case, outcome.probabilities[here]) for _, outcome in outcomes]).mean(dim=0)
+        gamma, outcome = outcomes[0]
+        chosen = AVERAGE if len(outcomes) > 1 else "+".join(dict.fromkeys(outcome.chosen[here]))
+        q = outcome.selector[here].mean(dim=0).tolist() if outcome.selector is not None else []
+        probabilities = dict(zip(predictor.classes, q, strict=True)) if q else {}
+        by_region = dict(zip(predictor.task.regions, dice.tolist(), strict=True))
+        rows.append(ScoredImage(site, case.name, case.case, by_region, chosen, own, gamma, probabilities))
+    return rows
+
+
+def _case_dice(predictor: Predictor, case: LabelledCase, probabilities: torch.Tensor) -> torch.Tensor:
+    """Dice per region between the label map that would be written and the true one."""
+    predicted, _ = predictor.restore(probabilities, case.size)
+    regions = predictor.task.regions
+    return dice_scores(_regions(predicted, regions)[None], _regions(case.label(), regions)[None])[0]
+
+
+def _regions(labels: np.ndarray, regions: dict[str, tuple[int, ...]]) -> torch.Tensor:
+    """Boolean masks `[R, Z, H, W]` of a label map, by table look-up."""
+    table = np.zeros((len(regions), 256), dtype=bool)
+    for row, values in enumerate(regions.values()):
+        table[row, list(values)] = True
+    return torch.from_numpy(np.stack([one[labels] for one in table]))
