@@ -10,9 +10,10 @@ import torch
 from fedsuper.data.cache import SampleCache
 from fedsuper.data.image_io import read_image, read_label
 from fedsuper.data.layout import Item
-from fedsuper.data.preprocess import Preprocess, check_label_values, prepare_image, prepare_label
+from fedsuper.data.preprocess import Preprocess, prepare_image, prepare_label
 from fedsuper.data.problems import DataProblem
 from fedsuper.data.task import Task
+from fedsuper.data.task_fit import check_label_values
 from fedsuper.errors import FedSuperError
 
 

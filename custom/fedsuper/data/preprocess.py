@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -17,8 +16,7 @@ import torch
 from torch.nn import functional
 
 from fedsuper.data.image_io import Image
-from fedsuper.data.problems import DataProblem
-from fedsuper.data.task import Task
+from fedsuper.data.task_fit import match_channels
 from fedsuper.errors import FedSuperError
 
 Normalise = Literal["zscore", "minmax", "percentile"]
@@ -66,7 +64,7 @@ def prepare_image(image: Image, p: Preprocess, channels: int) -> torch.Tensor:
     The z-score is taken over all channels together, so the tint of a camera, which tells sites apart, survives.
     A constant image becomes zeros.
     """
-    stack = torch.from_numpy(_match_channels(image.array, channels, image.path))
+    stack = torch.from_numpy(match_channels(image.array, channels, image.path))
     square = _resize(stack, (p.image_size, p.image_size))
     if p.scope == "volume":
         square = _normalise(square, p.normalise)
@@ -134,37 +132,6 @@ def regions_to_labels(
         score = np.log(clipped) @ members[candidates].T + np.log1p(-clipped) @ ~members[candidates].T
         labels[here] = np.array(values, dtype=np.uint8)[candidates[score.argmax(axis=1)]]
     return labels
-
-
-def check_label_values(label_zhw: np.ndarray, task: Task, path: Path | str) -> None:
-    """Raise where a label holds values the task does not know."""
-    found = np.unique(label_zhw)
-    strange = [int(value) for value in found if value != 0 and value not in task.label_values]
-    if strange:
-        raise DataProblem(path, *strange_values(strange, [int(v) for v in found], task))
-
-
-def strange_values(strange: list[int], found: list[int], task: Task) -> tuple[str, str]:
-    """What to say of label values outside the task, and how to mend them."""
-    shown = ", ".join(map(str, strange[:6])) + (", ..." if len(strange) > 6 else "")
-    what = f"holds the label values {shown}; the task knows 0 (background) and {', '.join(map(str, task.label_values))}"
-    if set(found) <= {0, 255} and len(task.label_values) == 1:
-        return what, f"save 255 as {task.label_values[0]} (divide the mask by 255)"
-    if len(strange) > 20:
-        return what, "this looks like a picture, not a label: export the mask itself"
-    return what, "change the values in the label, or name them in dataset.json"
-
-
-def _match_channels(array: np.ndarray, channels: int, path: Path) -> np.ndarray:
-    have = array.shape[1]
-    if have == channels:
-        return array
-    if have == 1:
-        return np.repeat(array, channels, axis=1)
-    if channels == 1 and (array == array[:, :1]).all():
-        return array[:, :1]
-    fix = "convert the image, or correct 'channels' in dataset.json"
-    raise DataProblem(path, f"has {have} channels, the task has {channels}", fix)
 
 
 def _resize(stack: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:

@@ -82,6 +82,15 @@ def split_problems(path: Path, parts: dict, items: list[Item]) -> list[DataProbl
     return problems
 
 
+def too_few_cases(folder: Path, items: list[Item]) -> DataProblem | None:
+    """The problem of a site that cannot fill all three parts, or None."""
+    count = len({item.case for item in items})
+    if count >= len(PARTS):
+        return None
+    what = f"has {count} case(s), at least {len(PARTS)} are needed for train, val and test"
+    return DataProblem(folder, what, "add patients, or fix the split in splits.json")
+
+
 def region_presence(task: Task) -> Presence:
     """A `presence` for `split_items`: which of the task's regions an item's label shows (reads each label once)."""
     from fedsuper.data.image_io import read_label
@@ -117,10 +126,10 @@ def _seeded_split(
     by_case: dict[str, list[Item]] = defaultdict(list)
     for item in sorted(items, key=lambda item: item.name):
         by_case[item.case].append(item)
+    few = too_few_cases(folder, items)
+    if few:
+        raise few
     count = len(by_case)
-    if count < 3:
-        what = f"has {count} case(s), at least 3 are needed for train, val and test"
-        raise DataProblem(folder, what, "add patients, or fix the split in splits.json")
     strata = {case: _stratum(by_case[case], presence) for case in by_case}
     order = sorted(by_case, key=lambda case: (strata[case], hashlib.sha256(f"{seed}:{case}".encode()).digest()))
     sizes = part_sizes(count, ratios)

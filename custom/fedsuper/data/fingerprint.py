@@ -1,0 +1,129 @@
+"""What a site may say of its data before round 0: aggregates only, enough to see that it does not fit the study.
+
+Every number is a mean or a standard deviation over at least `MIN_CASES` patients, or left out. Nothing is the value of
+a single patient, and no name leaves the site.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import mode
+from typing import Any
+
+import numpy as np
+
+from fedsuper.data.image_io import Image, read_image, read_label
+from fedsuper.data.layout import Item
+from fedsuper.data.problems import DataProblem
+from fedsuper.data.task import Task
+from fedsuper.data.task_fit import check_label_values, match_channels
+
+MIN_CASES = 5
+MAX_ITEMS = 200  # files that are opened; more would not change a mean that matters
+QUANTILES = (0.01, 0.25, 0.5, 0.75, 0.99)
+
+
+def fingerprint(folder: Path, task: Task, items: list[Item]) -> dict[str, Any]:
+    """The fingerprint of a site's `items`; raises the first problem of a file, as training would."""
+    if not items:
+        raise DataProblem(folder, "has no images", "put them in images/ (see docs/how-to/bring-your-data.md)")
+    chosen = items[:: -(-len(items) // MAX_ITEMS)]
+    rows = [_row(item, task) for item in chosen]
+    cases = len({item.case for item in items})
+    enough = len({item.case for item in chosen}) >= MIN_CASES
+    summary: dict[str, Any] = {
+        "task": task.to_json(),
+        "channels": mode(row["channels"] for row in rows),
+        "cases": cases if enough else None,
+        "images": len(items) if enough else None,
+        "size": None,
+        "spacing": None,
+        "intensity": None,
+        "regions": {name: None for name in task.regions},
+    }
+    if not enough:
+        return summary
+    summary["size"] = _spread([row["size"] for row in rows], ("slices", "height", "width"))
+    if all(row["spacing"] for row in rows):
+        summary["spacing"] = _spread([row["spacing"] for row in rows], ("slices", "height", "width"))
+    summary["intensity"] = _spread([row["quantiles"] for row in rows], [f"q{100 * q:g}" for q in QUANTILES])
+    for index, name in enumerate(task.regions):
+        areas = [row["areas"][index] for row in rows if row["areas"] is not None]
+        showing = {item.case for item, row in zip(chosen, rows, strict=True) if row["areas"] and row["areas"][index]}
+        if len(showing) >= MIN_CASES:
+            summary["regions"][name] = _spread([[area] for area in areas], ("area",))
+    return summary
+
+
+def compare_fingerprints(prints: Mapping[str, Mapping[str, Any]], task: Task) -> list[str]:
+    """One line for every site that does not fit the study, each starting with the site's name; empty if all fit.
+
+    A site whose folder is broken sends `{"error": text}` in place of a fingerprint.
+    """
+    problems = []
+    channels = [one["channels"] for one in prints.values() if "error" not in one]
+    usual = task.channels if task.channels in channels else mode(channels or [task.channels])
+    for site in sorted(prints):
+        one = prints[site]
+        if "error" in one:
+            problems.append(f"{site}: {one['error']}")
+            continue
+        theirs = one["task"]
+        for key, ours in task.to_json().items():
+            if theirs.get(key) != ours:
+                what = f"{site}: dataset.json says {key} {theirs.get(key)}, the study expects {ours}"
+                problems.append(f"{what}; use the study's dataset.json and labels")
+        if one["channels"] != usual:
+            what = f"{site}: its images have {one['channels']} channel(s), those of the other sites {usual}"
+            problems.append(f"{what}; convert them, or keep the site out of this study")
+    return problems
+
+
+def describe_fingerprints(prints: Mapping[str, Mapping[str, Any]]) -> str:
+    """The fingerprints as a table, one line a site; a dash is what a site may not or cannot say."""
+    regions = list(dict.fromkeys(name for one in prints.values() for name in one.get("regions", {})))
+    rows = [["site", "cases", "images", "channels", "height", "width", "median", *(f"{name} area" for name in regions)]]
+    for site in sorted(prints):
+        one = prints[site]
+        if "error" in one:
+            rows.append([site, "broken"])
+            continue
+        size, intensity = one["size"] or {}, one["intensity"] or {}
+        cells: list[Any] = [one["cases"], one["images"], one["channels"]]
+        cells += [_mean(size.get("height")), _mean(size.get("width")), _mean(intensity.get("q50"))]
+        cells += [_mean((one["regions"].get(name) or {}).get("area")) for name in regions]
+        rows.append([site, *("-" if cell is None else str(cell) for cell in cells)])
+    width = max(len(row[0]) for row in rows)
+    return "\n".join(f"{row[0]:<{width}}" + "".join(f"{cell:>12}" for cell in row[1:]) for row in rows)
+
+
+def _row(item: Item, task: Task) -> dict[str, Any]:
+    image = read_image(item.image)
+    array = match_channels(image.array, task.channels, item.image)
+    grey = bool((array == array[:, :1]).all())
+    return {
+        "channels": 1 if grey else array.shape[1],
+        "size": image.stack_shape,
+        "spacing": image.spacing,
+        "quantiles": np.quantile(image.array, QUANTILES).tolist(),
+        "areas": None if item.label is None else _areas(item.label, image, task),
+    }
+
+
+def _areas(path: Path, image: Image, task: Task) -> list[float]:
+    label = read_label(path, image)
+    check_label_values(label, task, path)
+    return [float(np.isin(label, values).mean()) for values in task.regions.values()]
+
+
+def _spread(rows: list[Any], names: Any) -> dict[str, dict[str, float]]:
+    table = np.array(rows, dtype=np.float64)
+    return {
+        name: {"mean": round(float(table[:, i].mean()), 4), "sd": round(float(table[:, i].std()), 4)}
+        for i, name in enumerate(names)
+    }
+
+
+def _mean(spread: Mapping[str, float] | None) -> str | None:
+    return None if spread is None else f"{spread['mean']:.4g}"

@@ -1,0 +1,49 @@
+"""Does a file fit the task: the channels of an image, the values of a label."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from fedsuper.data.problems import DataProblem
+from fedsuper.data.task import Task
+
+
+def match_channels(array: np.ndarray, channels: int, path: Path) -> np.ndarray:
+    """`array` `[Z, C, H, W]` with the task's channels, where that loses nothing.
+
+    A grey file of a colour task is repeated; a colour file of a one-channel task is taken where it is really grey.
+    """
+    have = array.shape[1]
+    if have == channels:
+        return array
+    if have == 1:
+        return np.repeat(array, channels, axis=1)
+    if channels == 1 and (array == array[:, :1]).all():
+        return array[:, :1]
+    fix = "convert the image, or correct 'channels' in dataset.json"
+    raise DataProblem(path, f"has {have} channels, the task has {channels}", fix)
+
+
+def check_label_values(values: np.ndarray, task: Task, path: Path) -> None:
+    """Raise where a label (or the list of its values) holds values the task does not know.
+
+    They are never mapped in silence: 255 may be the region, or what was not annotated.
+    """
+    low, high = int(values.min()), int(values.max())
+    if low >= 0 and high <= 255:
+        found = np.flatnonzero(np.bincount(values.ravel(), minlength=256)).tolist()
+    else:
+        found = np.unique(values).tolist()
+    known = task.label_values
+    strange = [value for value in found if value != 0 and value not in known]
+    if not strange:
+        return
+    shown = ", ".join(map(str, strange[:6])) + (", ..." if len(strange) > 6 else "")
+    what = f"holds the label values {shown}; the task knows 0 (background) and {', '.join(map(str, known))}"
+    if set(found) <= {0, 255} and len(known) == 1:
+        raise DataProblem(path, what, f"save 255 as {known[0]} (for example mask // 255 * {known[0]})")
+    if len(strange) > 20:
+        raise DataProblem(path, what, "this looks like a picture, not a label: export the mask itself")
+    raise DataProblem(path, what, "change these values in the label, or name them in dataset.json")
