@@ -12,7 +12,7 @@ from fedsuper.data.decoding import check_size, decoding
 from fedsuper.data.problems import DataProblem
 from fedsuper.files import atomic_write
 
-FORMATS = ("PNG", "JPEG", "MPO", "TIFF", "BMP")
+FORMATS = ("PNG", "JPEG", "TIFF", "BMP")  # pillow opens MPO, a JPEG with previews, as JPEG
 ORIENTATION_TAG = 0x0112
 GREY_MODES = {"1", "L", "I", "F", "I;16", "I;16B", "I;16L", "I;16N"}
 

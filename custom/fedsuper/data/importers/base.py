@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from fedsuper.data.task import Task
-from fedsuper.errors import FedSuperError
 
 RETINA = Task("retina", 3, {"disc": (1, 2), "cup": (2,)})
 PROSTATE = Task("prostate", 1, {"prostate": (1,)})
 
 
-class Unusable(Exception):
+class UnusableCaseError(Exception):
     """This one pair cannot be used, for the given reason; the import goes on and reports it as skipped."""
 
 
@@ -43,7 +42,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Entry:
-    """One case of a raw set. `read` opens its files: it raises `Unusable`, or FedSuperError when a file is torn."""
+    """One case of a raw set. `read` opens its files; it raises UnusableCaseError, or DataProblem on a torn file."""
 
     name: str
     read: Callable[[], Pair]
@@ -70,6 +69,13 @@ class Survey:
         """Leave `name` out."""
         self.skipped.append(Skipped(name, reason))
 
+    def note_merged(self, source: str, parts: Iterable[str]) -> None:
+        """Tell the user when several hospitals went into one site: they hide their differences from the federation."""
+        names = sorted(parts)
+        if len(names) > 1:
+            joined = ", ".join(names)
+            self.notes.append(f"{joined} differ and are now one site; {source}:{names[0]} imports one of them alone")
+
 
 @dataclass(frozen=True)
 class Importer:
@@ -95,9 +101,3 @@ class ImportResult:
     unchanged: int
     skipped: tuple[Skipped, ...]
     notes: tuple[str, ...]
-
-
-def torn(path: Path, reason: object) -> FedSuperError:
-    """The error for a file that cannot be read."""
-    detail = " ".join(str(reason).split()) or type(reason).__name__
-    return FedSuperError(f"import: {path} cannot be read ({detail}); it may be torn: fetch it again or remove it")

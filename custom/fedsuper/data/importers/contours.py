@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsuper.data.importers.base import Unusable
+from fedsuper.data.importers.base import UnusableCaseError
 from fedsuper.data.importers.pictures import Mask
 
-INK_DIFFERENCE = 30  # grey levels: above JPEG noise, far below the step of a drawn line
+FAINTEST_INK = 60  # sum over the colours: above the noise of a photograph saved twice
+INK_SHARES = (0.5, 0.25)  # of the strongest difference: ink, against the halo JPEG puts around it; tried in turn
 SPECK = 0.1  # a piece of ink shorter than this part of the longest line is a stray mark
 GAPS = (0, 1, 2, 4)  # pixels by which broken lines are thickened, tried in turn, until they close
 
@@ -19,20 +22,20 @@ def nested_regions(photograph: NDArray[np.uint8], drawn: NDArray[np.uint8]) -> t
     What is not exactly two nested closed lines is refused: a rater less does little harm, a wrong region does.
     """
     if photograph.shape != drawn.shape:
-        raise Unusable("the drawing and the photograph differ in size")
-    ink = np.abs(drawn.astype(np.int16) - photograph.astype(np.int16)).max(axis=2) > INK_DIFFERENCE
-    if not ink.any():
-        raise Unusable("nothing is drawn")
-    box = _bounding_box(ink, margin=2 * max(GAPS))
-    count = 0
-    for gap in GAPS:
-        regions = _closed_regions(ink[box], gap)
-        count = len(regions)
-        if count == 2:
-            outer, inner = regions
-            if not (inner & ~outer).any():
-                return _uncropped(outer, box, ink.shape), _uncropped(inner, box, ink.shape)
-    raise Unusable(f"expected two nested closed lines, found {count}")
+        raise UnusableCaseError("the drawing and the photograph differ in size")
+    difference = np.abs(drawn.astype(np.int16) - photograph.astype(np.int16)).sum(axis=2)
+    if difference.max() <= FAINTEST_INK:
+        raise UnusableCaseError("nothing is drawn")
+    box = _bounding_box(difference > FAINTEST_INK, margin=2 * max(GAPS))
+    counts = set()
+    for share, gap in product(INK_SHARES, GAPS):
+        ink = difference[box] > max(FAINTEST_INK, share * difference.max())
+        regions = _closed_regions(ink, gap)
+        counts.add(len(regions))
+        if len(regions) == 2 and not (regions[1] & ~regions[0]).any():
+            outer, inner = (_uncropped(region, box, difference.shape) for region in regions)
+            return outer, inner
+    raise UnusableCaseError(f"expected two nested closed lines, found {min(counts)} to {max(counts)}")
 
 
 def _closed_regions(ink: Mask, gap: int) -> list[Mask]:

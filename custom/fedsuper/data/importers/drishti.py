@@ -12,7 +12,7 @@ from fedsuper.data.importers.pictures import (
     disc_and_cup,
     majority,
     photograph_pair,
-    read_picture,
+    read_grey,
     votes_of_soft_map,
 )
 from fedsuper.data.importers.raw_files import by_stem, files_under, with_suffix
@@ -23,7 +23,7 @@ IMAGE_NAME = re.compile(r"drishtiGS_\d+", re.IGNORECASE)
 
 def read_label(disc: Path, cup: Path) -> Label:
     """Disc and cup where at least three of the four experts agree."""
-    masks = (majority(votes_of_soft_map(read_picture(path, "L"), EXPERTS), EXPERTS) for path in (disc, cup))
+    masks = (majority(votes_of_soft_map(read_grey(path), EXPERTS), EXPERTS) for path in (disc, cup))
     return disc_and_cup(*masks)
 
 

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from fedsuper.data.importers.base import RETINA, Entry, Importer, Survey, Unusable, torn
-from fedsuper.data.importers.pictures import Label, photograph_pair, read_picture
+from fedsuper.data.decoding import decoding
+from fedsuper.data.importers.base import RETINA, Entry, Importer, Survey, UnusableCaseError
+from fedsuper.data.importers.pictures import Label, photograph_pair
 from fedsuper.data.importers.raw_files import by_stem, files_under, in_folder, with_suffix
+from fedsuper.data.raster import read_indices
 
 IMAGE_FOLDERS = ("Images", "650image", "origa650")
 MASK_FOLDERS = ("Semi-automatic-annotations", "650mask", "manual marking", "Masks", "mask")
@@ -18,25 +20,22 @@ ARRAYS = ("mask", "maskFull")  # the names the array has in the copies of the se
 
 def read_label(path: Path) -> Label:
     """The label in a `.mat` file, or in a PNG whose stored values are the label's."""
-    label = read_picture(path) if path.suffix.lower() == ".png" else _read_mat(path)
+    label = read_indices(path) if path.suffix.lower() == ".png" else _read_mat(path)
     values = np.unique(label)
     if label.ndim != 2 or not np.isin(values, (0, 1, 2)).all():
         shown = ", ".join(str(value) for value in values[:6])
-        raise Unusable(f"{path.name} should hold 0 background, 1 rim, 2 cup; it holds {shown}")
+        raise UnusableCaseError(f"{path.name} should hold 0 background, 1 rim, 2 cup; it holds {shown}")
     return label.astype(np.uint8)
 
 
 def _read_mat(path: Path) -> np.ndarray:
     from scipy.io import loadmat
 
-    try:
+    with decoding(path):
         content = loadmat(str(path), variable_names=ARRAYS)
-    # a torn MATLAB file fails in whatever decoding step its bytes end
-    except Exception as error:
-        raise torn(path, error) from None
     array = next((content[name] for name in ARRAYS if name in content), None)
     if array is None:
-        raise Unusable(f"{path.name} holds no array {' or '.join(ARRAYS)}")
+        raise UnusableCaseError(f"{path.name} holds no array {' or '.join(ARRAYS)}")
     return np.asarray(array)
 
 

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image as Pillow
 
-from fedsuper.data.importers.base import Kept, Made, Pair, Unusable, torn
+from fedsuper.data.importers.base import Kept, Made, Pair, UnusableCaseError
+from fedsuper.data.raster import read_pixels
 
 Mask = NDArray[np.bool_]
 Label = NDArray[np.uint8]
@@ -17,23 +19,15 @@ PICTURES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
 PLAIN_SUFFIX = {".jpeg": ".jpg", ".tiff": ".tif"}
 
 
-def read_picture(path: Path, mode: str | None = None) -> NDArray[np.uint8]:
-    """The pixels of a picture, converted to a pillow `mode` ("L", "RGB") where one is given."""
-    from PIL import Image
-
-    try:
-        with Image.open(path) as picture:
-            picture.load()
-            return np.asarray(picture.convert(mode) if mode else picture)
-    # pillow raises these, and only these, for files it cannot decode to the end
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise torn(path, error) from None
+def read_grey(path: Path) -> NDArray[np.uint8]:
+    """The pixels of a mask stored in grey levels, in whatever colour mode."""
+    return read_pixels(path)[..., 0]
 
 
 def disc_and_cup(disc: Mask, cup: Mask) -> Label:
     """One label of two nested masks: 1 where only disc, 2 in the cup; cup pixels off the disc count as no cup."""
     if disc.shape != cup.shape:
-        raise Unusable(f"the disc mask is {_size(disc)} pixels, the cup mask {_size(cup)}")
+        raise UnusableCaseError(f"the disc mask is {_size(disc)} pixels, the cup mask {_size(cup)}")
     return disc.astype(np.uint8) + (disc & cup).astype(np.uint8)
 
 
@@ -62,7 +56,7 @@ def from_grey_levels(mask: NDArray[np.uint8], path: Path) -> Label:
     edge = np.concatenate([mask[0], mask[-1], mask[:, 0], mask[:, -1]])
     if np.mean(edge >= 192) < 0.5:  # the cup is never at the edge: another coding, which would turn inside out
         shown = ", ".join(str(value) for value in np.unique(mask)[:6])
-        raise Unusable(f"{path.name} should hold 255 background, 128 rim, 0 cup; it holds {shown}")
+        raise UnusableCaseError(f"{path.name} should hold 255 background, 128 rim, 0 cup; it holds {shown}")
     return np.select([mask < 64, mask < 192], [np.uint8(2), np.uint8(1)], default=np.uint8(0)).astype(np.uint8)
 
 
@@ -74,18 +68,12 @@ def keep(path: Path) -> Kept:
 
 def png(pixels: NDArray[np.uint8]) -> Made:
     """A PNG file of these pixels."""
-
-    def write(path: Path) -> None:
-        from PIL import Image
-
-        Image.fromarray(pixels).save(path)
-
-    return Made(".png", write)
+    return Made(".png", lambda path: Pillow.fromarray(pixels).save(path))
 
 
 def photograph_pair(image: Path, read_label: Callable[[], Label]) -> Pair:
     """A photograph that is kept and the label read for it; both must be of one size."""
-    pixels = read_picture(image)
+    pixels = read_pixels(image)
     label = read_label()
     require_one_size(pixels, label)
     return Pair(keep(image), png(label))
@@ -94,7 +82,7 @@ def photograph_pair(image: Path, read_label: Callable[[], Label]) -> Pair:
 def require_one_size(pixels: NDArray[np.uint8], label: NDArray[np.generic]) -> None:
     """Refuse a pair whose label is not of the image's size."""
     if pixels.shape[:2] != label.shape[:2]:
-        raise Unusable(f"the image is {_size(pixels)} pixels, its label {_size(label)}")
+        raise UnusableCaseError(f"the image is {_size(pixels)} pixels, its label {_size(label)}")
 
 
 def _size(pixels: NDArray[np.generic]) -> str:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from fedsuper.data.layout import stem_of
+from fedsuper.data.layout import stem_of, suffix_of
 from fedsuper.data.problems import some_of
 
 JUNK = ("thumbs.db", "desktop.ini")
@@ -38,11 +38,16 @@ def in_folder(files: Iterable[Path], *names: str) -> list[Path]:
     return [path for path in files if path.parent.name.lower() in wanted]
 
 
+def bare_name(path: Path) -> str:
+    """The file's name without its ending, `.nii.gz` being one."""
+    return path.stem if suffix_of(path) is None else stem_of(path)
+
+
 def by_stem(files: Iterable[Path], key: Callable[[str], str | None] = lambda stem: stem) -> dict[str, Path]:
     """The files by `key` of their names without ending; the first of equal keys stays, a key of None is left out."""
     found: dict[str, Path] = {}
     for path in files:
-        name = key(stem_of(path))
+        name = key(bare_name(path))
         if name is not None:
             found.setdefault(name, path)
     return found

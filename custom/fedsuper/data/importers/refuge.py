@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from fedsuper.data.importers.base import RETINA, Entry, Importer, Survey
-from fedsuper.data.importers.pictures import PICTURES, Label, from_grey_levels, photograph_pair, read_picture
+from fedsuper.data.importers.pictures import PICTURES, Label, from_grey_levels, photograph_pair, read_grey
 from fedsuper.data.importers.raw_files import by_stem, files_under, in_folder, with_suffix
 
 REFUGE_PARTS = {"train": ("g", "n"), "validation": ("v",), "test": ("t",)}  # by the first letter of a file's name
@@ -16,7 +16,7 @@ DOMAINS = ("domain1", "domain2", "domain3", "domain4")
 
 def read_label(mask: Path) -> Label:
     """The label in a grey-level mask."""
-    return from_grey_levels(read_picture(mask, "L"), mask)
+    return from_grey_levels(read_grey(mask), mask)
 
 
 def pair_up(found: Survey, images: Iterable[Path], masks: Iterable[Path], prefix: str = "") -> None:
@@ -34,7 +34,10 @@ def survey_refuge(raw: Path, part: str | None) -> Survey:
     found = Survey()
     letters = REFUGE_PARTS[part] if part else tuple(letter for group in REFUGE_PARTS.values() for letter in group)
     files = [path for path in files_under(raw) if _is_case(path.stem, letters)]
-    pair_up(found, with_suffix(files, ".jpg", ".jpeg"), with_suffix(files, ".bmp", ".png"))
+    masks = [*with_suffix(files, ".bmp"), *with_suffix(files, ".png")]  # the set's own masks first
+    pair_up(found, with_suffix(files, ".jpg", ".jpeg"), masks)
+    there = {entry.name[0].lower() for entry in found.entries}
+    found.note_merged("refuge", [name for name, letters in REFUGE_PARTS.items() if there & set(letters)])
     return found
 
 
@@ -54,8 +57,7 @@ def survey_dofe(raw: Path, part: str | None) -> Survey:
     for domain, files in sorted(domains.items()):
         prefix = f"{domain}-" if len(domains) > 1 else ""
         pair_up(found, in_folder(files, "image", "images"), in_folder(files, "mask", "masks"), prefix)
-    if len(domains) > 1:
-        found.notes.append("Domain1 to Domain4 are four sources now in one site; dofe:domain1 (2, 3, 4) imports one")
+    found.note_merged("dofe", domains)
     return found
 
 

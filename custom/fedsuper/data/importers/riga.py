@@ -6,10 +6,11 @@ import re
 from functools import partial
 from pathlib import Path
 
-from fedsuper.data.importers.base import RETINA, Entry, Importer, Pair, Survey, Unusable
+from fedsuper.data.importers.base import RETINA, Entry, Importer, Pair, Survey, UnusableCaseError
 from fedsuper.data.importers.contours import nested_regions
-from fedsuper.data.importers.pictures import PICTURES, disc_and_cup, keep, png, read_picture, vote
+from fedsuper.data.importers.pictures import PICTURES, disc_and_cup, keep, png, vote
 from fedsuper.data.importers.raw_files import by_stem, files_under, with_suffix
+from fedsuper.data.raster import read_pixels
 
 SOURCES = ("binrushed", "magrabia", "messidor")
 RATERS = range(1, 7)
@@ -19,23 +20,23 @@ PHOTOGRAPH = re.compile(r"(image\d+)prime", re.IGNORECASE)
 
 def read_pair(photograph: Path, drawings: list[Path]) -> Pair:
     """The photograph with the majority of the raters' discs and cups, of those whose lines can be told."""
-    pixels = read_picture(photograph, "RGB")
+    pixels = read_pixels(photograph)
     discs, cups, refused = [], [], ""
     for drawing in drawings:
         try:
-            disc, cup = nested_regions(pixels, read_picture(drawing, "RGB"))
-        except Unusable as reason:
+            disc, cup = nested_regions(pixels, read_pixels(drawing))
+        except UnusableCaseError as reason:
             refused = f"{drawing.name}: {reason}"
             continue
         discs.append(disc)
         cups.append(cup)
     if len(discs) < FEWEST_RATERS:
-        raise Unusable(f"{len(discs)} of {len(drawings)} raters usable, {FEWEST_RATERS} needed ({refused})")
+        raise UnusableCaseError(f"{len(discs)} of {len(drawings)} raters usable, {FEWEST_RATERS} needed ({refused})")
     return Pair(keep(photograph), png(disc_and_cup(vote(discs), vote(cups))))
 
 
 def survey(raw: Path, part: str | None) -> Survey:
-    """`imageNprime.*` is the photograph, `imageN-1.*` to `imageN-6.*` are the raters' drawings (any case, jpg or tif)."""
+    """`imageNprime` is the photograph, `imageN-1` to `imageN-6` are the raters' drawings (any case, jpg or tif)."""
     found = Survey()
     folders: dict[Path, list[Path]] = {}
     for path in with_suffix(files_under(raw), *PICTURES):
@@ -54,9 +55,8 @@ def survey(raw: Path, part: str | None) -> Survey:
                 found.skip(name, f"{len(drawings)} drawings ({match[1]}-1 to -6), {FEWEST_RATERS} needed")
                 continue
             found.entries.append(Entry(name, partial(read_pair, photograph, drawings)))
-    sources = sorted({_source_of(folder) for folder in folders} & set(SOURCES))
-    if part is None and len(sources) > 1:
-        found.notes.append(f"{', '.join(sources)} are different hospitals now in one site; riga:{sources[0]} imports one")
+    if part is None:
+        found.note_merged("riga", {_source_of(folder) for folder in folders} & set(SOURCES))
     return found
 
 

@@ -13,20 +13,21 @@ from fedsuper.data.importers.pictures import (
     foreground,
     photograph_pair,
     png,
-    read_picture,
+    read_grey,
     require_one_size,
 )
 from fedsuper.data.importers.raw_files import by_stem, files_under, in_folder, with_suffix
+from fedsuper.data.raster import read_pixels
 
 
 def read_label(disc: Path, cup: Path) -> Label:
     """Disc and cup from one mask file each."""
-    return disc_and_cup(foreground(read_picture(disc, "L")), foreground(read_picture(cup, "L")))
+    return disc_and_cup(foreground(read_grey(disc)), foreground(read_grey(cup)))
 
 
 def read_left_view(image: Path, disc: Path, cup: Path) -> Pair:
     """The left half of a stereo photograph, the half that was annotated; masks may be of either width."""
-    stereo = read_picture(image, "RGB")
+    stereo = read_pixels(image)
     left = stereo.shape[1] // 2
     label = read_label(disc, cup)[:, :left]
     require_one_size(stereo[:, :left], label)

@@ -8,11 +8,12 @@ import io
 import os
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Literal, get_args
 
 from fedsuper.data.draft_folder import draft_beside
-from fedsuper.data.importers.base import Entry, Importer, ImportResult, Kept, Made, Skipped, Survey, Unusable
+from fedsuper.data.importers.base import Entry, Importer, ImportResult, Kept, Made, Skipped, Survey, UnusableCaseError
 from fedsuper.data.importers.raw_files import what_is_in
 from fedsuper.data.layout import CASES_FILE, stem_of
 from fedsuper.data.problems import some_of
@@ -59,7 +60,7 @@ def _check_folders(importer: Importer, raw: Path, out: Path, mode: Mode) -> None
         raise FedSuperError(f"import {importer.source}: {raw} {state}; expected {importer.expects}")
     inside, outside = out.resolve(), raw.resolve()
     if inside == outside or outside in inside.parents:
-        raise FedSuperError(f"import {importer.source}: --out {out} lies inside the raw folder; choose a place outside it")
+        raise FedSuperError(f"import {importer.source}: --out {out} lies inside the raw folder; choose another place")
     if out.exists() and not out.is_dir():
         raise FedSuperError(f"import {importer.source}: --out {out} is a file; give the folder of a site, ROOT/<site>")
 
@@ -72,12 +73,14 @@ def _check_names(importer: Importer, raw: Path, survey: Survey) -> None:
     twins = sorted({name for name, low in zip(names, folded, strict=True) if folded.count(low) > 1})
     if twins:
         raise FedSuperError(
-            f"import {importer.source}: {raw} holds {some_of(twins)} more than once; give the folder of one copy of the set"
+            f"import {importer.source}: {raw} holds {some_of(twins)} more than once; give the folder of one copy"
         )
 
 
 def _nothing_usable(importer: Importer, raw: Path, skipped: list[Skipped]) -> str:
-    found = f"{len(skipped)} cases, none usable ({skipped[0].name}: {skipped[0].reason})" if skipped else what_is_in(raw)
+    found = what_is_in(raw)
+    if skipped:
+        found = f"{len(skipped)} cases, none usable ({skipped[0].name}: {skipped[0].reason})"
     return f"import {importer.source}: {raw} is not this set: expected {importer.expects}; found {found}"
 
 
@@ -108,7 +111,7 @@ def _fill(
     for number, entry in enumerate(entries, start=1):
         try:
             pair = entry.read()
-        except Unusable as reason:
+        except UnusableCaseError as reason:
             skipped.append(Skipped(entry.name, str(reason)))
         else:
             _place(pair.image, draft / "images", entry.name, mode)
@@ -127,8 +130,11 @@ def _place(content: Kept | Made, folder: Path, name: str, mode: Mode) -> None:
     elif mode == "link":
         _link(content.path, target)
     else:
-        original = content.path
-        atomic_write(target, lambda temporary: shutil.copyfile(original, temporary) and None)
+        atomic_write(target, partial(_copy, content.path))
+
+
+def _copy(original: Path, target: Path) -> None:
+    shutil.copyfile(original, target)
 
 
 def _link(original: Path, target: Path) -> None:

@@ -1,0 +1,38 @@
+"""PROSTATEx: T2 volumes (converted to NIfTI) with the whole-gland masks of Cuocolo and colleagues."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from fedsuper.data.importers.base import PROSTATE, Importer, Survey
+from fedsuper.data.importers.raw_files import by_stem, files_under, in_folder, with_suffix
+from fedsuper.data.importers.volumes import NIFTI, pair_nifti
+
+MASK_FOLDERS = ("mask_prostate", "Mask", "masks")
+IMAGE_FOLDERS = ("Images", "Image", "T2")
+PATIENT = re.compile(r"(ProstateX-\d{4})(_.*)?", re.IGNORECASE)
+
+
+def patient_of(stem: str) -> str | None:
+    """`ProstateX-0012` of `ProstateX-0012_t2_tse_tra_4`."""
+    match = PATIENT.fullmatch(stem)
+    return match[1] if match else None
+
+
+def survey(raw: Path, part: str | None) -> Survey:
+    """One T2 volume and one whole-gland mask per patient; zone and lesion masks are not looked at."""
+    found = Survey()
+    files = with_suffix(files_under(raw), *NIFTI)
+    images = by_stem(in_folder(files, *IMAGE_FOLDERS), patient_of)
+    labels = by_stem(in_folder(files, *MASK_FOLDERS), patient_of)
+    pair_nifti(found, images, labels, (0, 1, 2, 3, 4))
+    return found
+
+
+PROSTATEX = Importer(
+    "prostatex",
+    PROSTATE,
+    "Images/ProstateX-NNNN*.nii.gz (T2, converted from DICOM) with mask_prostate/ProstateX-NNNN.nii.gz",
+    survey,
+)
