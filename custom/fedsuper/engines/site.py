@@ -35,7 +35,7 @@ BEST = "best"
 KEPT = 2
 
 
-@dataclass
+@dataclass(eq=False)  # hashable by identity, for the cache of its samples
 class SiteWorker:
     """One hospital. `state_folder` holds what it keeps between rounds; `data_root` never leaves it."""
 
