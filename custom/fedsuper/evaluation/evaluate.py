@@ -110,6 +110,19 @@ def site_scores(
     return site_means(rows)
 
 
+def site_by_model(
+    super_model: SuperModel, store: CaseStore, split: str = "test", compute: Compute | None = None
+) -> dict[str, dict[str, float]]:
+    """Mean Dice of every model on every site's images: `matrix[model][site]`, models in fixed order, global first."""
+    modes = {name: GLOBAL if name == GLOBAL else f"{SITE_PREFIX}{name}" for name in super_model.experts()}
+    rows = evaluate_modes(super_model, store.root, list(modes.values()), split, compute=compute, store=store)
+    return {
+        model: {site: site_means([row for row in rows[mode] if row.site == site])["mean"]
+                for site in dict.fromkeys(row.site for row in rows[mode])}
+        for model, mode in modes.items()
+    }
+
+
 def site_means(rows: Sequence[ScoredImage]) -> dict[str, float]:
     """Mean Dice of each region over images, their mean over regions, and the number of images."""
     if not rows:

@@ -1,0 +1,178 @@
+"""From scored images to `metrics.json` and `per_image.csv`: means over images, regions, sites and seeds.
+
+metrics.json: `{"dataset", "task", "split", "seeds", "methods": {name: {"per_site": {site: {region.., "mean"}},
+"client_avg", "global", "n", "images": {site: n}, "std", "ci95", "per_seed", "mode", "selected": {site: {model: share}},
+"selector": {"balanced_accuracy", "confusion", ...}, "site_by_model": {model: {site: mean}}, "gamma"}}, "paired": [{"a",
+"b", "difference", "ci95", "p", "p_holm", "cases"}]}`; entries that a method has no use for are left out. A region's score is its mean over a site's images, `mean` the mean over regions, `client_avg` the mean
+over sites, `global` the mean over images; all are means over seeds, and `std` is the spread over seeds.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedsuper.core.supermodel import SuperModel
+from fedsuper.data.task import read_task
+from fedsuper.errors import FedSuperError
+from fedsuper.evaluation.cases import CaseStore
+from fedsuper.evaluation.evaluate import ScoredImage, site_by_model, site_means
+from fedsuper.evaluation.selection import selection_frequencies, selector_report
+from fedsuper.evaluation.statistics import Key, bootstrap, holm, paired
+from fedsuper.files import atomic_write_json, atomic_write_text
+from fedsuper.train.device import Compute
+
+METRICS = "metrics.json"
+PER_IMAGE = "per_image.csv"
+
+
+@dataclass(frozen=True)
+class Scored:
+    """One trained method with one seed: its scored images, and further numbers in plain JSON (`notes`) to report."""
+
+    method: str
+    seed: int
+    rows: list[ScoredImage]
+    super_model: SuperModel | None = None
+    notes: dict[str, Any] = field(default_factory=dict)
+
+
+def write_results(
+    out: Path, data_root: Path, scored: Sequence[Scored], split: str = "test", compute: Compute | None = None
+) -> dict[str, Any]:
+    """Write `metrics.json` and `per_image.csv` into `out`, each whole or not at all; returns the metrics.
+
+    Where every site has a model of its own and that is how it predicts (local training), the site-by-model matrix is
+    scored too: the papers' off-diagonal numbers.
+    """
+    out, store = Path(out), CaseStore(data_root)
+    completed = [_with_notes(one, store, split, compute) for one in scored]
+    metrics = merge_results(completed, Path(data_root).resolve().name, read_task(data_root).to_json(), split)
+    atomic_write_text(out / PER_IMAGE, per_image_csv(completed))
+    atomic_write_json(out / METRICS, metrics)
+    return metrics
+
+
+def merge_results(
+    runs: Sequence[Scored], dataset: str, task: Mapping[str, Any] | None = None, split: str = "test"
+) -> dict[str, Any]:
+    """All methods and seeds of a comparison as the content of `metrics.json`."""
+    if not runs:
+        raise FedSuperError("no finished run to merge; at least one method and seed is needed")
+    by_method: dict[str, list[Scored]] = defaultdict(list)
+    for run in runs:
+        by_method[run.method].append(run)
+    return {
+        "dataset": dataset,
+        "task": dict(task or {}),
+        "split": split,
+        "metric": "Dice of the foreground per image in its own grid (a volume is one image)",
+        "seeds": sorted({run.seed for run in runs}),
+        "methods": {method: summarise(found) for method, found in by_method.items()},
+        "paired": _comparisons(by_method),
+    }
+
+
+def summarise(runs: Sequence[Scored]) -> dict[str, Any]:
+    """One method over its seeds."""
+    per_seed = {str(run.seed): _one_seed(run) for run in sorted(runs, key=lambda run: run.seed)}
+    scores = mean_over_seeds(runs)
+    intervals = {"client_avg": bootstrap(scores, by_site=True), "global": bootstrap(scores, by_site=False)}
+    rows = [row for run in runs for row in run.rows]
+    selector = selector_report(rows)
+    summary = _mean_tree(list(per_seed.values())) | {
+        "n": len(scores),
+        "images": dict(Counter(site for site, _, _ in scores)),
+        "std": {name: float(np.std([one[name] for one in per_seed.values()])) for name in intervals},
+        "ci95": {name: [interval.low, interval.high] for name, interval in intervals.items()},
+        "per_seed": per_seed,
+        "mode": runs[0].super_model.mode if runs[0].super_model else None,
+        "selected": selection_frequencies(rows),
+    }
+    return summary | ({"selector": selector} if selector else {})
+
+
+def mean_over_seeds(runs: Sequence[Scored]) -> dict[Key, float]:
+    """Every image's mean Dice over regions and seeds."""
+    collected: dict[Key, list[float]] = defaultdict(list)
+    for run in runs:
+        for row in run.rows:
+            collected[row.site, row.case, row.image].append(row.mean)
+    return {key: float(np.mean(values)) for key, values in collected.items()}
+
+
+def per_image_csv(runs: Sequence[Scored]) -> str:
+    """One line per method, seed and image."""
+    regions = list(dict.fromkeys(region for run in runs for row in run.rows for region in row.dice))
+    header = ["method", "seed", "site", "image", "case", *regions, "mean", "model", "gamma", "selector", "p_own"]
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    number: Callable[[float | None], str] = lambda value: "" if value is None else f"{value:.6f}"  # noqa: E731
+    for run in runs:
+        for row in run.rows:
+            scores = [number(row.dice.get(region)) for region in regions] + [number(row.mean)]
+            p_own = row.probabilities.get(row.own) if row.own is not None else None
+            gamma = "" if row.gamma is None else f"{row.gamma:g}"
+            writer.writerow([run.method, run.seed, row.site, row.image, row.case, *scores, row.chosen, gamma,
+                             row.predicted or "", number(p_own)])
+    return text.getvalue()
+
+
+def _with_notes(scored: Scored, store: CaseStore, split: str, compute: Compute | None) -> Scored:
+    model = scored.super_model
+    if model is None:
+        return scored
+    notes = dict(scored.notes)
+    gammas = [row.gamma for row in scored.rows if row.gamma is not None]
+    if gammas:
+        notes.setdefault("gamma", gammas[0])
+    if model.mode == "own" and "site_by_model" not in notes:
+        notes["site_by_model"] = site_by_model(model, store, split, compute)
+    return replace(scored, notes=notes)
+
+
+def _one_seed(run: Scored) -> dict[str, Any]:
+    sites = dict.fromkeys(row.site for row in run.rows)
+    means = {site: site_means([row for row in run.rows if row.site == site]) for site in sites}
+    selector = selector_report(run.rows)
+    return {
+        "per_site": {site: {name: value for name, value in scores.items() if name != "n"} for site, scores in means.items()},
+        "client_avg": float(np.mean([scores["mean"] for scores in means.values()])),
+        "global": float(np.mean([row.mean for row in run.rows])),
+    } | ({"selector_accuracy": selector["balanced_accuracy"]} if selector else {}) | run.notes
+
+
+def _comparisons(by_method: Mapping[str, Sequence[Scored]]) -> list[dict[str, Any]]:
+    """Every pair of methods on the images both scored, with Holm's correction over the pairs."""
+    scores = {method: mean_over_seeds(runs) for method, runs in by_method.items()}
+    pairs = [(a, b) for a, b in combinations(scores, 2) if scores[a].keys() & scores[b].keys()]
+    tests = [paired(scores[a], scores[b]) for a, b in pairs]
+    adjusted = holm([test.p for test in tests])
+    return [
+        {"a": a, "b": b, "difference": test.difference.mean, "ci95": [test.difference.low, test.difference.high],
+         "p": test.p, "p_holm": p_holm, "cases": test.cases}
+        for (a, b), test, p_holm in zip(pairs, tests, adjusted, strict=True)
+    ]
+
+
+def _mean_tree(trees: Sequence[Any]) -> Any:
+    """The mean of numbers at equal places of equal JSON trees; a place only some trees have averages over those.
+
+    What is not a number (a mode's name) is taken from the first tree.
+    """
+    first = trees[0]
+    if isinstance(first, Mapping):
+        keys = dict.fromkeys(key for tree in trees for key in tree)
+        return {key: _mean_tree([tree[key] for tree in trees if key in tree]) for key in keys}
+    if isinstance(first, (int, float)) and not isinstance(first, bool):
+        return float(np.mean([tree for tree in trees if tree is not None]))
+    return first

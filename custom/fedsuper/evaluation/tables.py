@@ -1,0 +1,51 @@
+"""Results as plain text, for terminals and logs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+def results_table(metrics: Mapping[str, Any]) -> str:
+    """Methods by sites (mean Dice over regions), their mean over sites and over images; `*` marks a column's best.
+
+    With several seeds the last two columns show the spread over seeds.
+    """
+    methods = metrics["methods"]
+    sites = list(dict.fromkeys(site for found in methods.values() for site in found["per_site"]))
+    columns: list[list[float | None]] = [
+        [_site_mean(found, site) for found in methods.values()] for site in sites
+    ] + [[found[name] for found in methods.values()] for name in ("client_avg", "global")]
+    body = [[_cell(value, column) for value in column] for column in columns]
+    if len(metrics.get("seeds", [])) > 1:
+        for position, name in ((-2, "client_avg"), (-1, "global")):
+            body[position] = [
+                f"{cell} ±{found['std'][name]:.3f}" for cell, found in zip(body[position], methods.values(), strict=True)
+            ]
+    rows = [[method, *(column[index] for column in body)] for index, method in enumerate(methods)]
+    return text_table(["method", *sites, "client avg", "global"], rows)
+
+
+def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns padded to their widest cell; the first is aligned left, the others right."""
+    widths = [max(len(row[index]) for row in [header, *rows]) for index in range(len(header))]
+    lines = []
+    for row in [header, *rows]:
+        cells = [cell.ljust(width) if index == 0 else cell.rjust(width)
+                 for index, (cell, width) in enumerate(zip(row, widths, strict=True))]
+        lines.append("  ".join(cells).rstrip())
+    lines.insert(1, "  ".join("-" * width for width in widths))
+    return "\n".join(lines)
+
+
+def _site_mean(found: Mapping[str, Any], site: str) -> float | None:
+    scores = found["per_site"].get(site)
+    return None if scores is None else scores["mean"]
+
+
+def _cell(value: float | None, column: Sequence[float | None]) -> str:
+    if value is None:
+        return "-"
+    present = [other for other in column if other is not None]
+    best = len(present) > 1 and f"{value:.3f}" == f"{max(present):.3f}"
+    return f"{value:.3f}" + ("*" if best else " ")
