@@ -14,10 +14,12 @@ import torch
 from fedsuper.config import Study
 from fedsuper.data.image_io import read_image, read_label
 from fedsuper.data.layout import Item, list_items
-from fedsuper.data.preprocess import Preprocess, check_label_values, prepare_image
+from fedsuper.data.preprocess import Preprocess, prepare_image
 from fedsuper.data.problems import DataProblem
 from fedsuper.data.splits import PARTS, RATIOS, split_items
 from fedsuper.data.task import Task
+from fedsuper.data.task_fit import check_label_values
+from fedsuper.data.task_fit import check_label_values
 
 ALL = "all"
 
