@@ -92,3 +92,19 @@ def test_files_that_are_no_study(tmp_path, content: bytes) -> None:
 def test_a_missing_study_names_the_path(tmp_path) -> None:
     with pytest.raises(FedSuperError, match="absent.yaml"):
         read_study(tmp_path / "absent.yaml")
+
+
+def test_the_reference_lists_every_key_with_its_default() -> None:
+    import json
+    import re
+    from pathlib import Path
+
+    text = (Path(__file__).parents[2] / "docs" / "reference" / "study.md").read_text()
+    told = {key: value for key, value in re.findall(r"^\| `([a-z_.]+)` \| `([^`]*)` \|", text, re.M)}
+    defaults = {}
+    for key, value in Study().to_json().items():
+        if isinstance(value, dict):
+            defaults |= {f"{key}.{inner}": entry for inner, entry in value.items()}
+        else:
+            defaults[key] = value
+    assert told == {key: value if isinstance(value, str) else json.dumps(value) for key, value in defaults.items()}
