@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 from fedsuper.config import Study
 from fedsuper.data.layout import find_sites
@@ -11,16 +12,18 @@ from fedsuper.engines.run import run_study
 from fedsuper.errors import FedSuperError
 from fedsuper.evaluation.evaluate import evaluate
 from fedsuper.evaluation.results import Scored, write_results
+from fedsuper.evaluation.tables import results_table
 from fedsuper.files import atomic_write_json
 from fedsuper.inference.artefact import load_super_model
 from fedsuper.methods import method_class
+from fedsuper.report.examples import write_examples
 from fedsuper.train.device import Compute
 
 DEFAULT_METHODS = ("centralized", "local", "fedavg", "fedsm")
 
 
 def compare(study: Study, data_root: Path, methods: list[str], seeds: list[int], out: Path, engine: str = "local",
-            threads: int | None = None) -> dict:
+            threads: int | None = None) -> dict[str, Any]:
     """Train every method with every seed, score them on the test split, write metrics.json and per_image.csv."""
     data_root, out = Path(data_root), Path(out)
     studies = {name: study.with_method(name) for name in methods}  # all knobs are checked before the first run
@@ -36,6 +39,15 @@ def compare(study: Study, data_root: Path, methods: list[str], seeds: list[int],
     atomic_write_json(out / "compare.json", {"data": str(data_root), "methods": methods, "seeds": seeds,
                                              "study": study.to_json(), "engine": engine})
     return write_results(out, data_root, scored)
+
+
+def compare_and_tell(study: Study, data_root: Path, methods: list[str], seeds: list[int], out: Path,
+                     engine: str = "local", threads: int | None = None) -> str:
+    """`fedsuper compare`: the comparison, examples for the report, and the table as text."""
+    metrics = compare(study, data_root, methods, seeds, out, engine, threads)
+    first = {name: Path(out) / "runs" / name / f"seed-{seeds[0]}" / "supermodel" for name in methods}
+    write_examples(Path(out) / "examples", Path(data_root), first)
+    return results_table(metrics)
 
 
 def train_once(study: Study, data_root: Path, folder: Path, engine: str, threads: int | None) -> None:
