@@ -19,7 +19,6 @@ from fedsuper.data.problems import DataProblem
 from fedsuper.data.splits import PARTS, RATIOS, split_items
 from fedsuper.data.task import Task
 from fedsuper.data.task_fit import check_label_values
-from fedsuper.data.task_fit import check_label_values
 
 ALL = "all"
 
@@ -55,7 +54,8 @@ def load_case(item: Item, task: Task, preprocess: Preprocess) -> LabelledCase:
     label = read_label(item.label, image)
     check_label_values(label, task, item.label)
     packed = zlib.compress(label.astype(np.uint8).tobytes(), level=1)
-    return LabelledCase(item.name, item.case, prepare_image(image, preprocess, task.channels), image.stack_shape, packed)
+    prepared = prepare_image(image, preprocess, task.channels)
+    return LabelledCase(item.name, item.case, prepared, image.stack_shape, packed)
 
 
 def split_of(folder: Path, study: Study, split: str) -> list[Item]:

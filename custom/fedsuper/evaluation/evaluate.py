@@ -31,7 +31,7 @@ class ScoredImage:
     """The scores of one image and how it was segmented.
 
     `chosen` is the model used, `own` the site's name in the super model (None: it took no part in training),
-    `probabilities` the selector's, by class (empty without a selector).
+    `probabilities` the selector's, by class (empty without a selector), `mode` the way a model was chosen.
     """
 
     site: str
@@ -42,6 +42,7 @@ class ScoredImage:
     own: str | None = None
     gamma: float | None = None
     probabilities: dict[str, float] = field(default_factory=dict)
+    mode: str | None = None
 
     @property
     def mean(self) -> float:
@@ -81,8 +82,8 @@ def evaluate_modes(
 ) -> dict[str, list[ScoredImage]]:
     """Several modes at once: images are read and prepared once and each model runs at most once on each of them.
 
-    The split is the one training made (the study is in the manifest). `sites` limits the folders; `store` keeps prepared
-    images for further calls. `average` is the mean of the personalized models' scores.
+    The split is the one training made (the study is in the manifest). `sites` limits the folders; `store` keeps
+    prepared images for further calls. `average` is the mean of the personalized models' scores.
     """
     predictor = Predictor(super_model, compute)
     found = read_task(root)
@@ -152,7 +153,7 @@ def score_cases(
         batch = SliceBatch(predictor, [case.images for case in portion])
         for name, members in ready.items():
             outcomes = [(mode.gamma, mode.predict(batch)) for mode in members]
-            rows[name] += _score_portion(predictor, site, own, portion, outcomes)
+            rows[name] += _score_portion(predictor, site, own, name, portion, outcomes)
     return rows
 
 
@@ -189,6 +190,7 @@ def _score_portion(
     predictor: Predictor,
     site: str,
     own: str | None,
+    mode: str,
     portion: list[LabelledCase],
     outcomes: list[tuple[float | None, Outcome]],
 ) -> list[ScoredImage]:
@@ -196,13 +198,13 @@ def _score_portion(
     for case in portion:
         here = slice(start, start + len(case.images))
         start = here.stop
-        dice = torch.stack([_case_dice(predictor, case, outcome.probabilities[here]) for _, outcome in outcomes]).mean(dim=0)
+        scores = [_case_dice(predictor, case, outcome.probabilities[here]) for _, outcome in outcomes]
         gamma, outcome = outcomes[0]
         chosen = AVERAGE if len(outcomes) > 1 else "+".join(dict.fromkeys(outcome.chosen[here]))
         q = outcome.selector[here].mean(dim=0).tolist() if outcome.selector is not None else []
         probabilities = dict(zip(predictor.classes, q, strict=True)) if q else {}
-        by_region = dict(zip(predictor.task.regions, dice.tolist(), strict=True))
-        rows.append(ScoredImage(site, case.name, case.case, by_region, chosen, own, gamma, probabilities))
+        by_region = dict(zip(predictor.task.regions, torch.stack(scores).mean(dim=0).tolist(), strict=True))
+        rows.append(ScoredImage(site, case.name, case.case, by_region, chosen, own, gamma, probabilities, mode))
     return rows
 
 

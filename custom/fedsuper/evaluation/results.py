@@ -1,10 +1,12 @@
 """From scored images to `metrics.json` and `per_image.csv`: means over images, regions, sites and seeds.
 
-metrics.json: `{"dataset", "task", "split", "seeds", "methods": {name: {"per_site": {site: {region.., "mean"}},
-"client_avg", "global", "n", "images": {site: n}, "std", "ci95", "per_seed", "mode", "selected": {site: {model: share}},
-"selector": {"balanced_accuracy", "confusion", ...}, "site_by_model": {model: {site: mean}}, "gamma"}}, "paired": [{"a",
-"b", "difference", "ci95", "p", "p_holm", "cases"}]}`; entries that a method has no use for are left out. A region's score is its mean over a site's images, `mean` the mean over regions, `client_avg` the mean
-over sites, `global` the mean over images; all are means over seeds, and `std` is the spread over seeds.
+metrics.json: `{"dataset", "task", "split", "metric", "seeds", "methods": {name: {...}}, "paired": [...]}`. A method has
+`per_site` (`{site: {region: .., "mean": ..}}`), `client_avg`, `global`, `n` and `images` (`{site: n}`), `std` (over
+seeds), `ci95`, `per_seed`, `mode`, `selected` (`{site: {model: share}}`) and, where it applies, `selector`
+(`balanced_accuracy`, `confusion`, ...), `gamma` and `site_by_model` (`{model: {site: mean}}`).
+
+A region's score is its mean over a site's images, `mean` the mean over regions, `client_avg` the mean over sites,
+`global` the mean over images; all are means over seeds.
 """
 
 from __future__ import annotations
@@ -94,7 +96,7 @@ def summarise(runs: Sequence[Scored]) -> dict[str, Any]:
         "std": {name: float(np.std([one[name] for one in per_seed.values()])) for name in intervals},
         "ci95": {name: [interval.low, interval.high] for name, interval in intervals.items()},
         "per_seed": per_seed,
-        "mode": runs[0].super_model.mode if runs[0].super_model else None,
+        "mode": rows[0].mode,
         "selected": selection_frequencies(rows),
     }
     return summary | ({"selector": selector} if selector else {})
@@ -143,9 +145,11 @@ def _with_notes(scored: Scored, store: CaseStore, split: str, compute: Compute |
 def _one_seed(run: Scored) -> dict[str, Any]:
     sites = dict.fromkeys(row.site for row in run.rows)
     means = {site: site_means([row for row in run.rows if row.site == site]) for site in sites}
+    for scores in means.values():
+        del scores["n"]
     selector = selector_report(run.rows)
     return {
-        "per_site": {site: {name: value for name, value in scores.items() if name != "n"} for site, scores in means.items()},
+        "per_site": means,
         "client_avg": float(np.mean([scores["mean"] for scores in means.values()])),
         "global": float(np.mean([row.mean for row in run.rows])),
     } | ({"selector_accuracy": selector["balanced_accuracy"]} if selector else {}) | run.notes

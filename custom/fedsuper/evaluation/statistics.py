@@ -66,7 +66,8 @@ def paired(a: Mapping[Key, float], b: Mapping[Key, float], resamples: int = RESA
     differences = {key: a[key] - b[key] for key in shared}
     grouped = _by_site_and_case(differences)
     per_case = np.array([np.mean(scores) for cases in grouped.values() for scores in cases])
-    return Paired(bootstrap(differences, by_site=False, resamples=resamples, seed=seed), _wilcoxon(per_case), len(per_case))
+    interval = bootstrap(differences, by_site=False, resamples=resamples, seed=seed)
+    return Paired(interval, _wilcoxon(per_case), len(per_case))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -19,9 +19,8 @@ def results_table(metrics: Mapping[str, Any]) -> str:
     body = [[_cell(value, column) for value in column] for column in columns]
     if len(metrics.get("seeds", [])) > 1:
         for position, name in ((-2, "client_avg"), (-1, "global")):
-            body[position] = [
-                f"{cell} ±{found['std'][name]:.3f}" for cell, found in zip(body[position], methods.values(), strict=True)
-            ]
+            spreads = [found["std"][name] for found in methods.values()]
+            body[position] = [f"{cell} ±{spread:.3f}" for cell, spread in zip(body[position], spreads, strict=True)]
     rows = [[method, *(column[index] for column in body)] for index, method in enumerate(methods)]
     return text_table(["method", *sites, "client avg", "global"], rows)
 

@@ -1,1 +1,1 @@
-"""From a finished federation to masks: the super model's folder, the threshold gate, prediction modes, the predictor."""
+"""From a finished federation to masks: the super model's folder, the threshold gate, modes, the predictor."""

@@ -1,8 +1,8 @@
 """The super model on disk: `supermodel.json` and one safetensors file per model. No pickle.
 
-`supermodel.json` is the manifest of the run plus what makes the folder safe to read: the format's version and, for every
-weights file, its name and SHA-256. It is replaced last, in one step, and names only files that are already there whole;
-so a crash while a folder is rewritten leaves either the old super model or the new one.
+`supermodel.json` is the manifest of the run plus what makes the folder safe to read: the format's version and, for
+every weights file, its name and SHA-256. It is replaced last, in one step, and names only files that are already there
+whole; so a crash while a folder is rewritten leaves either the old super model or the new one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fedsuper.core.state import State
+from fedsuper.core.state import State, clone
 from fedsuper.core.supermodel import GLOBAL, SuperModel
 from fedsuper.errors import FedSuperError
 from fedsuper.files import atomic_write_bytes, atomic_write_json
@@ -25,6 +25,7 @@ MANIFEST = "supermodel.json"
 SUFFIX = ".safetensors"
 SELECTOR = "selector"
 PERSONAL = "personal/"
+EXTRA = "extra/"
 
 
 def save_super_model(super_model: SuperModel, folder: Path) -> None:
@@ -39,8 +40,7 @@ def save_super_model(super_model: SuperModel, folder: Path) -> None:
     before = _named_files(folder)
     files: dict[str, dict[str, str]] = {}
     for key, plain_name in _file_names(super_model).items():
-        tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in _model(super_model, key).items()}
-        data = save(tensors, {"format": "pt"})
+        data = save(clone(_model(super_model, key)), {"format": "pt"})
         digest = hashlib.sha256(data).hexdigest()
         name = plain_name
         if (folder / name).exists() and _digest_of(folder / name) != digest:
@@ -68,6 +68,7 @@ def load_super_model(folder: Path) -> SuperModel:
         selector=models.get(SELECTOR),
         mode=manifest["mode"],
         manifest=manifest,
+        extras={key.removeprefix(EXTRA): state for key, state in models.items() if key.startswith(EXTRA)},
     )
 
 
@@ -84,9 +85,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     except OSError as error:
         raise FedSuperError(f"{path}: cannot be read ({error.strerror}); check its permissions") from None
     except (ValueError, RecursionError) as error:
-        raise FedSuperError(f"{path}: is not JSON ({_one_line(error)}); copy the folder again from its source") from None
+        raise FedSuperError(f"{path}: is not JSON ({_one_line(error)}); copy the folder again") from None
     if not isinstance(manifest, dict):
-        raise FedSuperError(f"{path}: holds a JSON {type(manifest).__name__}, expected an object; copy the folder again")
+        raise FedSuperError(f"{path}: holds a JSON {type(manifest).__name__}, not an object; copy the folder again")
     _check_manifest(path, manifest)
     return manifest
 
@@ -96,21 +97,22 @@ def _check_manifest(path: Path, manifest: dict[str, Any]) -> None:
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise FedSuperError(f"{path}: has no format version (format: {version!r}); this is not a FedSuper super model")
     if version > FORMAT:
-        raise FedSuperError(f"{path}: is of format {version}, this FedSuper reads up to {FORMAT}; install a newer FedSuper")
+        raise FedSuperError(f"{path}: is of format {version}, this FedSuper reads up to {FORMAT}; install a newer one")
     sites, files = manifest.get("sites"), manifest.get("files")
     if not isinstance(sites, list) or not all(isinstance(site, str) for site in sites) or len(set(sites)) != len(sites):
         raise FedSuperError(f"{path}: 'sites' must list each site's name once, got {sites!r}; copy the folder again")
     if not isinstance(manifest.get("mode"), str):
-        raise FedSuperError(f"{path}: 'mode' must name how to predict, got {manifest.get('mode')!r}; copy the folder again")
+        raise FedSuperError(f"{path}: 'mode' must be a name, got {manifest.get('mode')!r}; copy the folder again")
     if not isinstance(files, dict) or not files:
         raise FedSuperError(f"{path}: 'files' names no weights; copy the folder again from its source")
     for key, entry in files.items():
-        if key not in {GLOBAL, SELECTOR, *(PERSONAL + site for site in sites)}:
-            raise FedSuperError(f"{path}: names the model '{key}', but the sites are {', '.join(sites)}; copy the folder again")
+        if key not in {GLOBAL, SELECTOR, *(PERSONAL + site for site in sites)} and not key.startswith(EXTRA):
+            raise FedSuperError(f"{path}: names the model '{key}', but the sites are {', '.join(sites)}; "
+                                "copy the folder again")
         name = entry.get("name") if isinstance(entry, dict) else None
         if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9._-]+", name) or not name.endswith(SUFFIX):
-            raise FedSuperError(f"{path}: '{key}' points to {name!r}, expected the plain name of a {SUFFIX} file in the "
-                                "folder; do not use this super model")
+            raise FedSuperError(f"{path}: '{key}' points to {name!r}, expected the plain name of a {SUFFIX} file "
+                                "in the folder; do not use this super model")
         if not isinstance(entry.get("sha256"), str):
             raise FedSuperError(f"{path}: '{key}' has no SHA-256; copy the folder again from its source")
 
@@ -127,7 +129,7 @@ def _load_weights(folder: Path, key: str, entry: Mapping[str, str]) -> State:
     except OSError as error:
         raise FedSuperError(f"{path}: cannot be read ({error.strerror}); check the file and its permissions") from None
     if hashlib.sha256(data).hexdigest() != entry["sha256"]:
-        raise FedSuperError(f"{path}: is torn or altered (its SHA-256 is not the one in {MANIFEST}); copy the folder again")
+        raise FedSuperError(f"{path}: is torn or altered (its SHA-256 is not as in {MANIFEST}); copy it again")
     try:
         return load(data)
     except (SafetensorError, ValueError, KeyError) as error:
@@ -135,6 +137,8 @@ def _load_weights(folder: Path, key: str, entry: Mapping[str, str]) -> State:
 
 
 def _model(super_model: SuperModel, key: str) -> State:
+    if key.startswith(EXTRA):
+        return super_model.extras[key.removeprefix(EXTRA)]
     state = {GLOBAL: super_model.global_model, SELECTOR: super_model.selector}.get(key)
     return state if state is not None else super_model.personal[key.removeprefix(PERSONAL)]
 
@@ -146,17 +150,17 @@ def _file_names(super_model: SuperModel) -> dict[str, str]:
         names[GLOBAL] = f"{GLOBAL}{SUFFIX}"
     if super_model.selector is not None:
         names[SELECTOR] = f"{SELECTOR}{SUFFIX}"
+    rest = {PERSONAL + site: f"personal-{site}" for site in super_model.sites if site in super_model.personal}
+    rest |= {EXTRA + name: f"extra-{name}" for name in super_model.extras}
     taken: set[str] = set()
-    for site in super_model.sites:
-        if site not in super_model.personal:
-            continue
-        stem = safe_name(f"personal-{site}")
+    for key, plain in rest.items():
+        stem = safe_name(plain)
         number, unique = 1, stem
         while unique.casefold() in taken:
             number += 1
             unique = f"{stem}-{number}"
         taken.add(unique.casefold())
-        names[PERSONAL + site] = unique + SUFFIX
+        names[key] = unique + SUFFIX
     return names
 
 

@@ -59,18 +59,19 @@ def choose_gamma(curves: Mapping[str, Mapping[str, Any]], wanted: float | Litera
     """
     for site, curve in curves.items():
         if list(curve["gamma"]) != list(GRID) or not curve["images"] > 0:
-            raise FedSuperError(f"{site}: its gamma curve is not over this version's grid; install the same FedSuper everywhere")
+            raise FedSuperError(f"{site}: its gamma curve is not over this version's grid; "
+                                "install the same FedSuper everywhere")
     points = []
     for index, gamma in enumerate(GRID):
         dice = [curve["dice_sum"][index] / curve["images"] for curve in curves.values()]
         share = [curve["to_global"][index] / curve["images"] for curve in curves.values()]
         points.append({"gamma": gamma, "dice": _mean(dice), "global_share": _mean(share)})
-    if wanted == "auto":
-        best = max(point["dice"] for point in points)
-        wanted = max(point["gamma"] for point in points if point["dice"] >= best - TIE)
-    if not 0 <= wanted <= 1:
+    best = max(point["dice"] for point in points)
+    tied = [point["gamma"] for point in points if point["dice"] >= best - TIE]
+    chosen = max(tied) if wanted == "auto" else wanted
+    if not 0 <= chosen <= 1:
         raise FedSuperError(f"gamma must lie in [0, 1] or be auto, got {wanted}")
-    return {"gamma": wanted, "gamma_curve": points}
+    return {"gamma": chosen, "gamma_curve": points}
 
 
 def volume_sizes(names: list[str]) -> list[int]:

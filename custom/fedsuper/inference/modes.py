@@ -3,9 +3,9 @@
 A mode gets the slices of one or more images and returns a probability map per region and slice, with the name of the
 model behind each slice. The table names every mode; one that lives elsewhere (test-time adaptation) is a line in it.
 
-Selection over a volume, `vote`: with `case` (default) the selector's probabilities are averaged over the volume's slices
-and one decision holds for all of them, because a mask put together from several models' slices shows their seams;
-`slice` decides for each slice alone. A photograph is one slice: both are the same.
+Selection over a volume, `vote`: with `case` (default) the selector's probabilities are averaged over the volume's
+slices and one decision holds for all of them, because a mask put together from several models' slices shows their
+seams; `slice` decides for each slice alone. A photograph is one slice: both are the same.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -31,21 +32,29 @@ MODES: dict[str, str] = {
     "global": "fedsuper.inference.modes:Global",
     "own": "fedsuper.inference.modes:Own",
     "ensemble": "fedsuper.inference.modes:Ensemble",
+    "route": "fedsuper.inference.routing_mode:Route",
+    "global-stats": "fedsuper.inference.norm_statistics:GlobalStatistics",
+    "tent": "fedsuper.inference.tent:Tent",
+    "ttt": "fedsuper.inference.ttt:RotationTraining",
 }
 SITE_PREFIX = "site:"
 
 
 @dataclass(frozen=True)
 class ModeOptions:
-    """`gamma` None: the super model's own. `site`: where the images come from, for `own`. `vote`: case or slice."""
+    """`gamma` None: the super model's own. `site`: where the images come from, for `own`. `vote`: case or slice.
+
+    `routing_file`: for `route`, a hospital's tuned gates: used where the file exists, else tuned and written.
+    """
 
     gamma: float | None = None
     site: str | None = None
     vote: str = "case"
+    routing_file: Path | None = None
 
     def __post_init__(self) -> None:
         if self.gamma is not None and not 0 <= self.gamma <= 1:
-            raise FedSuperError(f"gamma must lie in [0, 1], got {self.gamma}; 0 never uses the global model, 1 always does")
+            raise FedSuperError(f"gamma must lie in [0, 1], got {self.gamma}; 0 is never the global model, 1 always")
         if self.vote not in ("case", "slice"):
             raise FedSuperError(f"vote must be case or slice, got '{self.vote}'")
 
@@ -80,6 +89,10 @@ class Mode:
     def prepare(self, cases: Iterable[torch.Tensor]) -> None:
         """See all of a site's prepared images, `[Z, C, S, S]` each, before the first of them is predicted."""
 
+    def told_sites(self, batch: SliceBatch) -> torch.Tensor | None:
+        """The selector's probabilities for the record, None without a selector."""
+        return batch.selector() if self.predictor.super_model.selector is not None else None
+
     def predict(self, batch: SliceBatch) -> Outcome:
         """Probabilities and explanation for every slice of the batch."""
         raise TypeError(f"{type(self).__name__} must define predict")
@@ -94,8 +107,7 @@ class Fixed(Mode):
 
     def predict(self, batch: SliceBatch) -> Outcome:
         name = self.expert()
-        selector = batch.selector() if self.predictor.super_model.selector is not None else None
-        return Outcome(batch.logits(name).sigmoid(), [name] * len(batch), selector)
+        return Outcome(batch.logits(name).sigmoid(), [name] * len(batch), self.told_sites(batch))
 
 
 class Global(Fixed):
@@ -147,8 +159,8 @@ class SelectAll(Select):
     def choose(self, q: torch.Tensor) -> list[str]:
         classes = self.predictor.classes
         if GLOBAL not in classes:
-            raise FedSuperError("mode select-all needs a selector that knows the global model as a class (FedSM-extra); "
-                                "use --mode select")
+            raise FedSuperError("mode select-all needs a selector that knows the global model as a class "
+                                "(FedSM-extra); use --mode select")
         return [classes[index] for index in q.argmax(dim=1).tolist()]
 
 
@@ -166,12 +178,12 @@ class Mix(Mode):
 
 
 class Ensemble(Mode):
-    """sigmoid of the mean LOGITS of the personalized models, as IOP-FL compares with (the global one if there are none)."""
+    """sigmoid of the mean LOGITS of the personalized models, as in IOP-FL (of the global one if there are none)."""
 
     def predict(self, batch: SliceBatch) -> Outcome:
         names = score_models(self.predictor)
         mean = torch.stack([batch.logits(name) for name in names]).mean(dim=0)
-        return Outcome(mean.sigmoid(), ["ensemble"] * len(batch))
+        return Outcome(mean.sigmoid(), ["ensemble"] * len(batch), self.told_sites(batch))
 
 
 def score_models(predictor: Predictor) -> list[str]:
@@ -190,8 +202,8 @@ def create_mode(predictor: Predictor, name: str | None = None, options: ModeOpti
                                 f"{', '.join(predictor.super_model.personal) or 'none'}")
         return Own(predictor, ModeOptions(options.gamma, site, options.vote))
     if name == "average":
-        raise FedSuperError("mode average is the mean of the models' scores, a number and not a mask; use it with evaluate, "
-                            "or --mode ensemble to predict")
+        raise FedSuperError("mode average is the mean of the models' scores, a number and not a mask; "
+                            "use it with evaluate, or --mode ensemble to predict")
     if name not in MODES:
         raise FedSuperError(f"mode '{name}' is not known; use one of {', '.join(MODES)} or site:NAME")
     module, _, attribute = MODES[name].partition(":")

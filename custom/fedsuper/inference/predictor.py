@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -21,6 +21,9 @@ from fedsuper.models import build_segmentation, build_selector
 from fedsuper.train.device import Compute
 from fedsuper.train.loop import predict as forward
 
+if TYPE_CHECKING:
+    from fedsuper.inference.modes import Mode
+
 # Modes whose selector has an output for the global model too, at index 0 (FedSM-extra and the ensemble selector).
 WITH_GLOBAL_CLASS = ("select-all", "mix")
 
@@ -29,8 +32,8 @@ WITH_GLOBAL_CLASS = ("select-all", "mix")
 class Prediction:
     """A mask and how it came about.
 
-    `labels` uint8 `[Z, H, W]` and `probabilities` float32 `[Z, R, H, W]` are in the image's own grid; `chosen` names the
-    model of every slice; `selector` `[Z, classes]` are the probabilities of `classes`, None without a selector.
+    `labels` uint8 `[Z, H, W]` and `probabilities` float32 `[Z, R, H, W]` are in the image's own grid; `chosen` names
+    the model of every slice; `selector` `[Z, classes]` are the probabilities of `classes`, None without a selector.
     """
 
     labels: np.ndarray
@@ -53,7 +56,8 @@ class Predictor:
         self.super_model = super_model
         self.study = parse_study(manifest["study"], "super model's study")
         self.task = Task.from_json(manifest["task"], "super model's task")
-        self.compute = compute or Compute.from_config(self.study.compute)
+        # The study's device is the training site's; a super model is used on whatever is here.
+        self.compute = compute or Compute.from_config(self.study.compute.model_copy(update={"device": "auto"}))
         self.preprocess = Preprocess(image_size=self.study.image_size, **self.study.preprocess.model_dump())
         self.experts = super_model.experts()
         if not self.experts:
@@ -114,18 +118,28 @@ class Predictor:
         return regions_to_labels(native, self.task.regions), native
 
     def predict(
-        self, image: Image, mode: str | None = None, gamma: float | None = None, site: str | None = None, vote: str = "case"
+        self,
+        image: Image,
+        mode: str | None = None,
+        gamma: float | None = None,
+        site: str | None = None,
+        vote: str = "case",
     ) -> Prediction:
         """Segment one image; `mode` None is the method's own way, `site` is where the image comes from (mode `own`)."""
         from fedsuper.inference.modes import ModeOptions, create_mode
 
         chosen_mode = create_mode(self, mode, ModeOptions(gamma, site, vote))
-        batch = SliceBatch(self, [self.prepare(image)])
-        chosen_mode.prepare([batch.images])
-        outcome = chosen_mode.predict(batch)
-        labels, probabilities = self.restore(outcome.probabilities, image.size)
+        images = self.prepare(image)
+        if chosen_mode.adapts:
+            chosen_mode.prepare([images])
+        return self.predict_prepared(images, image.size, chosen_mode)
+
+    def predict_prepared(self, images: torch.Tensor, size: tuple[int, int], mode: Mode) -> Prediction:
+        """Segment an image prepared before, with a mode made before; the mask gets height and width `size`."""
+        outcome = mode.predict(SliceBatch(self, [images]))
+        labels, probabilities = self.restore(outcome.probabilities, size)
         return Prediction(
-            labels, probabilities, outcome.chosen, self.classes, outcome.selector, chosen_mode.gamma, outcome.details
+            labels, probabilities, outcome.chosen, self.classes, outcome.selector, mode.gamma, outcome.details
         )
 
     def _place(self, net: nn.Module, state: State, name: str) -> nn.Module:
