@@ -20,6 +20,9 @@ class Progress:
 
     def note(self, text: str) -> None:
         """A line of its own."""
+        self._line(text)
+
+    def _line(self, text: str) -> None:
         end = "\033[K\n" if self.live else "\n"
         self.stream.write(("\r" if self.live else "") + f"{self.title}: {text}{end}")
         self.stream.flush()
@@ -40,7 +43,7 @@ class Progress:
                 self.stream.write("\n")
             self.stream.flush()
         else:
-            self.note(text)
+            self._line(text)
 
 
 class Silent(Progress):

@@ -1,0 +1,51 @@
+"""A federation's processes as one family: started together, ended together, none left behind.
+
+NVFlare's processes open sessions and groups of their own and outlive a parent that is killed, so neither the process
+tree nor the group finds them all. A mark in the environment is inherited by every descendant and finds every one.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+
+import psutil
+
+import fedsuper
+
+MARK = "FEDSUPER_FAMILY"
+
+
+class ProcessFamily:
+    """The processes that carry one mark."""
+
+    def __init__(self, mark: str | None = None) -> None:
+        self.mark = mark or uuid.uuid4().hex
+
+    def environment(self, extra: Mapping[str, str]) -> dict[str, str]:
+        """The environment to start a member with; it imports the same FedSuper as this process."""
+        package_root = str(Path(fedsuper.__file__).parents[1])
+        search = os.pathsep.join(part for part in (package_root, os.environ.get("PYTHONPATH")) if part)
+        return {**os.environ, **extra, "PYTHONPATH": search, MARK: self.mark}
+
+    def members(self) -> list[psutil.Process]:
+        """The members alive now."""
+        return [process for process in psutil.process_iter() if self._owns(process)]
+
+    def end(self) -> None:
+        """Kill every member by its id, again and again until none is left: a member may start another meanwhile."""
+        while members := self.members():
+            for process in members:
+                try:
+                    process.kill()
+                except psutil.Error:  # gone already
+                    continue
+            psutil.wait_procs(members, timeout=5)
+
+    def _owns(self, process: psutil.Process) -> bool:
+        try:
+            return process.environ().get(MARK) == self.mark
+        except (psutil.Error, OSError):  # gone, a zombie, or another user's
+            return False

@@ -1,0 +1,67 @@
+"""`--engine sim`: a study on NVFlare's simulator, in processes of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TextIO
+
+from fedsuper.config import Study
+from fedsuper.core.supermodel import SuperModel
+from fedsuper.engines.flare import one_machine, settings
+from fedsuper.engines.flare.events import EventReader, reader_for
+from fedsuper.engines.flare.job import write_job
+from fedsuper.engines.flare.processes import ProcessFamily
+from fedsuper.errors import FedSuperError
+from fedsuper.inference.artefact import load_super_model
+
+POLL = 0.2
+
+
+def run_simulator(study: Study, data_root: Path, folder: Path, progress_stream: TextIO | None = None,
+                  threads: int | None = None, resume: bool = False, gpus: str | None = None) -> SuperModel:
+    """Run a study with one simulated client per site and return the super model, left in `folder/supermodel`.
+
+    `threads` sites work at the same time (default: all, which also spares the simulator from starting every task in a
+    new process). State is in `folder/state`, NVFlare's own files and log in `folder/nvflare` and `folder/nvflare.log`.
+    """
+    data_root, folder = Path(data_root).absolute(), Path(folder).absolute()
+    sites = one_machine.usable_sites(study, data_root)
+    if threads is not None and threads < 1:
+        raise FedSuperError(f"--threads {threads}: at least 1 site must be able to work")
+    events = folder / "state" / "events.jsonl"
+    events.unlink(missing_ok=True)
+    places = {settings.OUT: str(folder / "supermodel"), settings.EVENTS: str(events)}
+    reader = reader_for(study, progress_stream)
+    with tempfile.TemporaryDirectory(prefix="fedsuper-") as temporary:
+        job = Path(temporary) / "job"
+        write_job(study, job, resume=resume)
+        workspace = one_machine.without_spaces(folder, Path(temporary)) / one_machine.WORKSPACE
+        command = [sys.executable, "-m", "fedsuper.engines.flare.simulator_process", str(job), str(workspace),
+                   ",".join(sites), str(min(threads or len(sites), len(sites)))]
+        log = folder / one_machine.LOG
+        _run(command, one_machine.environment(data_root, folder, sites, gpus) | places, log, reader, events)
+    if not reader.done:
+        raise FedSuperError(reader.failure or f"the simulator ended before the study did; see {log}")
+    return load_super_model(folder / "supermodel")
+
+
+def _run(command: list[str], environment: dict[str, str], log: Path, reader: EventReader, events: Path) -> None:
+    """Start the simulator and show its events until it ends; whatever happens, no process is left."""
+    family = ProcessFamily()
+    with open(log, "ab") as output:
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT,
+                                   start_new_session=True, env=family.environment(environment))
+        try:
+            while process.poll() is None:
+                reader.read_file(events)
+                try:
+                    process.wait(POLL)
+                except subprocess.TimeoutExpired:
+                    continue
+            reader.read_file(events)
+        finally:
+            family.end()
+            process.communicate()
