@@ -25,7 +25,7 @@ class OptimizerConfig(Strict):
     """The optimizer of every segmentation model, and what becomes of its state between rounds."""
 
     name: Literal["adam", "amsgrad", "sgd"] = "adam"
-    lr: float = Field(0.001, gt=0)
+    lr: float = Field(0.002, gt=0)
     betas: tuple[float, float] = (0.9, 0.999)
     momentum: float = Field(0.0, ge=0, lt=1)
     weight_decay: float = Field(0.0, ge=0)
@@ -132,7 +132,7 @@ class Study(Strict):
     image_size: int = Field(128, ge=32, le=2048)
     batch_size: int = Field(4, ge=1)
     seed: int = Field(0, ge=0)
-    loss: Literal["dice", "dice-bce"] = "dice"
+    loss: Literal["dice", "dice-bce"] = "dice-bce"
     optimizer: OptimizerConfig = OptimizerConfig()
     model: ModelConfig = ModelConfig()
     selector: SelectorConfig = SelectorConfig()
