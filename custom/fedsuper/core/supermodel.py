@@ -19,6 +19,7 @@ class SuperModel:
     `sites` is the label order: the selector's output k belongs to sites[k]. `mode` is how this method predicts
     when nothing else is asked for: `global`, `own` (each site its own model), `select` (FedSM's gate),
     `select-all` (FedSM-extra: argmax over global and sites), `mix` (probability-weighted ensemble).
+    `extras` are further weights that a mode needs, by name (test-time training's rotation head).
     `manifest` is plain JSON: study, task, preprocessing, gamma and its curve, metrics, provenance.
     """
 
@@ -28,6 +29,7 @@ class SuperModel:
     selector: State | None = None
     mode: str = GLOBAL
     manifest: dict[str, Any] = field(default_factory=dict)
+    extras: dict[str, State] = field(default_factory=dict)
 
     def experts(self) -> dict[str, State]:
         """All segmentation models in fixed order: the global one first, then the sites by label."""

@@ -57,8 +57,12 @@ class RoutingLoss:
         The authors' code adds a shape term as well, but it has no effect there.
         """
         weights = (0.1, 0.0, 10.0) if config.preset == "as-released" else (1.0, config.beta, config.beta)
-        switches = (config.consistency, config.shape, config.entropy)
-        return cls(*(weight * on for weight, on in zip(weights, switches, strict=True)), radius=config.radius)
+        return cls(
+            consistency=weights[0] * config.consistency,
+            shape=weights[1] * config.shape,
+            entropy=weights[2] * config.entropy,
+            radius=config.radius,
+        )
 
     def __call__(self, logits: Tensor, noisy_logits: Tensor) -> Tensor:
         """Eq. 10 for logits `[N, R, H, W]` of images and of the same images with noise."""

@@ -1,0 +1,85 @@
+"""Tent (Wang et al., ICLR 2021): adapt the norm layers' scale and shift to the test images by entropy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.instancenorm import _InstanceNorm
+
+from fedsuper.core.state import clone
+from fedsuper.core.supermodel import GLOBAL
+from fedsuper.errors import FedSuperError
+from fedsuper.inference.image_by_image import ImageByImage
+from fedsuper.inference.modes import ModeOptions
+from fedsuper.inference.norm_statistics import FreshNorm, use_test_statistics
+from fedsuper.inference.predictor import Predictor
+from fedsuper.inference.routing_loss import entropy
+from fedsuper.train.device import Compute
+
+
+@dataclass(frozen=True)
+class TentOptions:
+    """As in Tent: Adam at 1e-3, one step an image, carried on from image to image (results depend on their order).
+
+    `online: False` starts anew with every image.
+    """
+
+    lr: float = 1e-3
+    steps: int = 1
+    online: bool = True
+
+
+class TentAdapter:
+    """min over the norms' affine parameters of the mean entropy, with each test image's own statistics.
+
+    With a learning rate of zero it is the global model with image statistics.
+    """
+
+    def __init__(self, net: nn.Module, options: TentOptions, compute: Compute) -> None:
+        self.net = use_test_statistics(net.requires_grad_(False), "image")
+        self.options = options
+        self.compute = compute
+        self.parameters = norm_parameters(self.net)
+        if not self.parameters:
+            raise FedSuperError("tent adapts the scale and shift of the norm layers, this super model's net has none; "
+                                "train with model.norm: batch, or use --mode route or global-stats")
+        for parameter in self.parameters:
+            parameter.requires_grad_(True)
+        self.start = clone(self.net.state_dict())
+        self.optimizer = self._fresh_optimizer()
+
+    def logits(self, images: Tensor) -> Tensor:
+        """Adapt on `images`, then predict them."""
+        if not self.options.online:
+            self.net.load_state_dict(self.start)
+            self.optimizer = self._fresh_optimizer()
+        placed = self.compute.place(images)
+        for _ in range(self.options.steps):
+            with self.compute.autocast():
+                logits = self.net(placed)
+            self.optimizer.zero_grad(set_to_none=True)
+            entropy(logits.float()).mean().backward()
+            self.optimizer.step()
+        with torch.no_grad(), self.compute.autocast():
+            return self.net(placed).float().cpu()
+
+    def _fresh_optimizer(self) -> torch.optim.Optimizer:
+        return torch.optim.Adam(self.parameters, self.options.lr)
+
+
+def norm_parameters(net: nn.Module) -> list[nn.Parameter]:
+    """Scale and shift of every norm layer, found by type."""
+    norms = [module for module in net.modules() if isinstance(module, (FreshNorm, _InstanceNorm))]
+    return [parameter for norm in norms for parameter in norm.parameters(recurse=False)]
+
+
+class Tent(ImageByImage):
+    """`tent`: the global model, adapted image by image."""
+
+    name = "tent"
+
+    def __init__(self, predictor: Predictor, options: ModeOptions) -> None:
+        super().__init__(predictor, options)
+        self.adapter = TentAdapter(predictor.build(GLOBAL), TentOptions(), predictor.compute)

@@ -1,0 +1,77 @@
+"""TTT (Sun et al., ICML 2020): at test time the encoder learns to tell quarter turns of the image, then segments it.
+
+The rotation head is trained together with the model, by the method `ttt`, and comes with its super model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from fedsuper.core.state import clone
+from fedsuper.core.supermodel import GLOBAL
+from fedsuper.errors import FedSuperError
+from fedsuper.inference.image_by_image import ImageByImage
+from fedsuper.inference.modes import ModeOptions
+from fedsuper.inference.predictor import Predictor
+from fedsuper.models.rotation import RotationHead, encoder_parameters, rotation_loss, turned
+from fedsuper.train.device import Compute
+
+ROTATION_HEAD = "rotation-head"
+
+
+@dataclass(frozen=True)
+class TTTOptions:
+    """As in TTT: one SGD step at 1e-3, from the trained weights for every image; `online` carries on instead."""
+
+    lr: float = 1e-3
+    steps: int = 1
+    online: bool = False
+
+
+class RotationAdapter:
+    """SGD on encoder and head over the four turns of the image; the decoder stays. No step is the trained model."""
+
+    def __init__(self, net: nn.Module, head: nn.Module, options: TTTOptions, compute: Compute) -> None:
+        self.both = nn.ModuleDict({"net": net.eval(), "head": head})
+        self.options = options
+        self.compute = compute
+        self.start = clone(self.both.state_dict())
+        self.optimizer: torch.optim.Optimizer | None = None
+
+    def logits(self, images: Tensor) -> Tensor:
+        """Adapt on `images`, then predict them."""
+        placed = self.compute.place(images)
+        net, head = self.both["net"], self.both["head"]
+        if self.optimizer is None:
+            adapted = [*encoder_parameters(net, placed[:1]), *head.parameters()]
+            self.optimizer = torch.optim.SGD(adapted, self.options.lr)
+        if not self.options.online:
+            self.both.load_state_dict(self.start)
+        copies, turns = turned(placed)
+        for _ in range(self.options.steps):
+            self.optimizer.zero_grad(set_to_none=True)
+            with self.compute.autocast():
+                loss = rotation_loss(net, head, copies, turns)
+            loss.backward()
+            self.optimizer.step()
+        with torch.no_grad(), self.compute.autocast():
+            return net(placed).float().cpu()
+
+
+class RotationTraining(ImageByImage):
+    """`ttt`: the global model, adapted to every image by the rotation task."""
+
+    name = "ttt"
+
+    def __init__(self, predictor: Predictor, options: ModeOptions) -> None:
+        super().__init__(predictor, options)
+        state = predictor.super_model.extras.get(ROTATION_HEAD)
+        if state is None:
+            raise FedSuperError(f"mode ttt needs the rotation head that method ttt trains, this super model "
+                                f"({predictor.super_model.manifest.get('method')}) has none; train with method: ttt")
+        head = RotationHead(state["weight"].shape[1]).to(predictor.compute.device)
+        head.load_state_dict(state)
+        self.adapter = RotationAdapter(predictor.build(GLOBAL), head, TTTOptions(), predictor.compute)
