@@ -117,9 +117,11 @@ def regions_to_labels(
     values = [0, *sorted({value for covered in regions.values() for value in covered})]
     members = np.array([[value in covered for covered in regions.values()] for value in values])
     bits = 1 << np.arange(len(regions), dtype=np.int64)
-    codes = (p >= threshold) @ bits
+    codes = np.zeros(p.shape[:3], dtype=np.uint8 if len(regions) <= 8 else np.int64)
+    for index in range(len(regions)):
+        codes |= (p[..., index] >= threshold).astype(codes.dtype) << index
     labels = np.zeros(codes.shape, dtype=np.uint8)
-    for code in np.unique(codes):
+    for code in np.unique(codes).tolist():
         wanted = (code & bits) != 0
         exact = (members == wanted).all(axis=1)
         here = codes == code
