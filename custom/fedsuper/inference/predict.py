@@ -70,10 +70,13 @@ class _Run:
     out: Path
     stream: TextIO
     failures: int = 0
-    sheet: ContactSheet = field(default_factory=ContactSheet)
+    sheet: ContactSheet = field(init=False)
     rows: list[list[str]] = field(default_factory=list)
     record: dict[str, Any] = field(default_factory=dict)
     started: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        self.sheet = ContactSheet(len(self.jobs))
 
     def start(self, super_model_folder: Path, mode: str, vote: str) -> None:
         """Refuse to overwrite what is not ours, then note what will be written, so that a broken run can be redone."""
@@ -114,7 +117,8 @@ class _Run:
                 continue
             entry["model"] = "+".join(dict.fromkeys(prediction.chosen))
             self.rows += _routing_rows(job, prediction)
-            self.sheet.add(image, prediction.labels, entry["model"])
+            if self.sheet.wants(number - 1):
+                self.sheet.add(image, prediction.labels, entry["model"])
             self._tell(number)
 
     def finish(self) -> None:

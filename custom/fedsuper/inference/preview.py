@@ -14,7 +14,7 @@ from fedsuper.files import atomic_write
 if TYPE_CHECKING:
     from PIL.Image import Image as Picture
 
-COLOURS = np.array([[0, 0, 0], [0, 190, 120], [255, 170, 0], [80, 140, 255], [230, 70, 160], [160, 220, 60]])
+COLOURS = np.array([[0, 0, 0], [0, 190, 120], [70, 170, 255], [255, 170, 0], [230, 70, 160], [160, 220, 60]])
 SIDE = 192
 CAPTION = 28
 COLUMNS = 6
@@ -23,20 +23,26 @@ LIMIT = 30
 
 @dataclass
 class ContactSheet:
-    """Collects the first images of a run as thumbnails; a volume is shown by the slice with most foreground."""
+    """Thumbnails of up to 30 images spread evenly over a run; a volume is shown by the slice with most foreground."""
 
+    total: int
     tiles: list[Picture] = field(default_factory=list)
 
+    def wants(self, index: int) -> bool:
+        """Whether the image at this place of the run is one of those shown."""
+        return index * LIMIT // self.total != (index - 1) * LIMIT // self.total or self.total <= LIMIT
+
     def add(self, image: Image, labels: np.ndarray, model: str) -> None:
-        """Draw one image with its label map `[Z, H, W]` and the model's name; beyond the limit nothing happens."""
-        if len(self.tiles) >= LIMIT:
-            return
+        """Draw one image with its label map `[Z, H, W]` and the model's name."""
         from PIL import Image as Pillow
         from PIL import ImageDraw
 
         best = int((labels > 0).sum(axis=(1, 2)).argmax())
-        picture = Pillow.fromarray(overlay(image.array[best], labels[best]))
-        picture.thumbnail((SIDE, SIDE))
+        scale = SIDE / max(image.size)
+        size = (max(1, round(image.size[1] * scale)), max(1, round(image.size[0] * scale)))
+        shown = Pillow.fromarray(as_rgb(image.array[best])).resize(size, Pillow.Resampling.BILINEAR)
+        values = Pillow.fromarray(labels[best]).resize(size, Pillow.Resampling.NEAREST)
+        picture = Pillow.fromarray(overlay(np.asarray(shown), np.asarray(values)))
         tile = Pillow.new("RGB", (SIDE, SIDE + CAPTION), "black")
         tile.paste(picture, ((SIDE - picture.width) // 2, (SIDE - picture.height) // 2))
         draw = ImageDraw.Draw(tile)
@@ -56,17 +62,23 @@ class ContactSheet:
         atomic_write(path, lambda temporary: sheet.save(temporary, format="JPEG", quality=88))
 
 
-def overlay(pixels: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """A slice `[C, H, W]` as 8-bit RGB `[H, W, 3]`, tinted by label value, with the labels' borders in full colour."""
+def as_rgb(pixels: np.ndarray) -> np.ndarray:
+    """A slice `[C, H, W]` in any intensities as 8-bit RGB `[H, W, 3]`, by a percentile window over all channels."""
     planes = pixels if len(pixels) == 3 else np.repeat(pixels[:1], 3, axis=0)
     low, high = np.percentile(planes, (0.5, 99.5))
-    grey = np.clip((planes - low) / max(high - low, 1e-6), 0, 1).transpose(1, 2, 0) * 255
+    return (np.clip((planes - low) / max(high - low, 1e-6), 0, 1).transpose(1, 2, 0) * 255).round().astype(np.uint8)
+
+
+def overlay(picture: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """RGB `[H, W, 3]` tinted by label value, with the labels' borders in full colour."""
     colour = COLOURS[np.where(labels > 0, (labels.astype(int) - 1) % (len(COLOURS) - 1) + 1, 0)]
     border = np.zeros(labels.shape, dtype=bool)
-    border[1:] |= labels[1:] != labels[:-1]
-    border[:, 1:] |= labels[:, 1:] != labels[:, :-1]
-    share = np.where(border & (labels > 0), 1.0, np.where(labels > 0, 0.25, 0.0))[..., None]
-    return ((1 - share) * grey + share * colour).round().astype(np.uint8)
+    for axis in (0, 1):
+        differs = np.diff(labels.astype(int), axis=axis) != 0
+        border |= np.pad(differs, [(1, 0) if a == axis else (0, 0) for a in (0, 1)])
+        border |= np.pad(differs, [(0, 1) if a == axis else (0, 0) for a in (0, 1)])
+    share = np.where(labels > 0, np.where(border, 1.0, 0.2), 0.0)[..., None]
+    return ((1 - share) * picture + share * colour).round().astype(np.uint8)
 
 
 def _latin(text: str, limit: int = 30) -> str:
