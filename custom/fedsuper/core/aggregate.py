@@ -10,13 +10,17 @@ import torch
 from fedsuper.core.state import State, check_alike, combine
 from fedsuper.errors import FedSuperError
 
+BETAS, EPSILON = (0.9, 0.999), 1e-8
 
-def weighted_mean(states: Sequence[Mapping[str, torch.Tensor]], weights: Sequence[float]) -> State:
+
+def weighted_mean(
+    states: Sequence[Mapping[str, torch.Tensor]], weights: Sequence[float], names: Sequence[str] | None = None
+) -> State:
     """FedAvg: w <- sum_k p_k w_k with p_k = n_k / sum_j n_j.
 
     Weights are renormalised over the states given, so a missing site only changes the shares of the others.
     (FedSM's text prints a further factor 1/K, a misprint that would shrink the model K-fold.)
-    Integer entries are not averaged: the largest is taken.
+    Integer entries are not averaged: the largest is taken. `names` says who sent each state, for error messages.
     """
     if not states:
         raise FedSuperError("aggregation: no update to average; at least one site must report")
@@ -28,7 +32,7 @@ def weighted_mean(states: Sequence[Mapping[str, torch.Tensor]], weights: Sequenc
     if total <= 0:
         raise FedSuperError("aggregation: all weights are zero; a site's weight is its number of training samples")
     for index, state in enumerate(states):
-        check_alike(state, states[0], f"update {index}")
+        check_alike(state, states[0], names[index] if names else f"update {index}")
     return combine(states, [weight / total for weight in weights])
 
 
@@ -41,7 +45,7 @@ def soft_pull(states_by_site: Mapping[str, Mapping[str, torch.Tensor]], lam: flo
     Integer entries stay each site's own.
     """
     if not 0.0 <= lam <= 1.0:
-        raise FedSuperError(f"soft_pull: lambda must lie in [0, 1], got {lam}; FedSM uses 0.7 (retina) and 0.3 (prostate)")
+        raise FedSuperError(f"soft_pull: lambda must lie in [0, 1], got {lam}; FedSM uses 0.7 and 0.3 (prostate)")
     sites = list(states_by_site)
     if not sites:
         raise FedSuperError("soft_pull: no personalized model to pull; at least one site must report")
@@ -56,10 +60,36 @@ def soft_pull(states_by_site: Mapping[str, Mapping[str, torch.Tensor]], lam: flo
         for name, tensor in states_by_site[sites[0]].items()
         if tensor.is_floating_point()
     }
+
+    def pulled(name: str, tensor: torch.Tensor) -> torch.Tensor:
+        return (own * tensor.to(torch.float64) + (1 - own) * means[name]).to(tensor.dtype)
+
     return {
-        site: {
-            name: (own * tensor.to(torch.float64) + (1 - own) * means[name]).to(tensor.dtype) if name in means else tensor.clone()
-            for name, tensor in states_by_site[site].items()
-        }
-        for site in sites
+        site: {name: pulled(name, tensor) if name in means else tensor.clone() for name, tensor in state.items()}
+        for site, state in states_by_site.items()
     }
+
+
+def moving_average(old: Mapping[str, torch.Tensor], new: Mapping[str, torch.Tensor], tau: float) -> State:
+    """IOP-FL's local adaptation: (1 - tau) old + tau new over floating entries; integer entries are the new ones.
+
+    A convex combination, so running variances stay positive. The result shares no memory with either.
+    """
+    if not 0.0 <= tau <= 1.0:
+        raise FedSuperError(f"moving_average: tau must lie in [0, 1], got {tau}; IOP-FL uses 0.9")
+    check_alike(new, old, "moving_average")
+    mixed = combine([old, new], [1 - tau, tau])
+    return {name: value if value.is_floating_point() else new[name].clone() for name, value in mixed.items()}
+
+
+def adam_step(weights: State, gradient: State, m: State, v: State, step: int, lr: float) -> tuple[State, State, State]:
+    """One Adam step in float64: m <- b1 m + (1 - b1) g, v <- b2 v + (1 - b2) g^2, w <- w - lr m^ / (sqrt(v^) + eps)."""
+    new_w, new_m, new_v = dict(weights), dict(m), dict(v)
+    for name, g in gradient.items():
+        first = BETAS[0] * m[name].double() + (1 - BETAS[0]) * g.double()
+        second = BETAS[1] * v[name].double() + (1 - BETAS[1]) * g.double().square()
+        corrected = first / (1 - BETAS[0] ** step)
+        scale = (second / (1 - BETAS[1] ** step)).sqrt() + EPSILON
+        new_w[name] = (weights[name].double() - lr * corrected / scale).to(weights[name].dtype)
+        new_m[name], new_v[name] = first.to(g.dtype), second.to(g.dtype)
+    return new_w, new_m, new_v

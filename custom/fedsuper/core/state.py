@@ -47,8 +47,8 @@ def check_finite(state: Mapping[str, torch.Tensor], who: str) -> None:
     """Refuse NaN and infinity."""
     for name, tensor in state.items():
         if is_float(tensor) and not bool(torch.isfinite(tensor).all()):
-            raise FedSuperError(f"{who}: entry {name} holds NaN or infinite values; the update is left out of the round, "
-                                "look at the site's images and learning rate")
+            raise FedSuperError(f"{who}: entry {name} holds NaN or infinite values; the update is left out of the "
+                                "round, look at the site's images and learning rate")
 
 
 def combine(states: Sequence[Mapping[str, torch.Tensor]], weights: Sequence[float]) -> State:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from pathlib import Path
 from typing import Any
@@ -105,15 +106,21 @@ class Federation:
         replies = self._ask(TRAIN, {site: Message(sent[site], self._info(server, site)) for site in server.sites})
         updates = self._accept(replies, sent)
         self._note_scores(server, {site: update.metrics for site, update in updates.items()}, sent)
+        server.samples |= {site: update.samples for site, update in updates.items()}
         server.models |= self.method.aggregate(server, updates)
         server.round += 1
+        server.accepted |= dict.fromkeys(updates, server.round)
         missing = [site for site in server.sites if site not in updates]
         metrics = {site: update.metrics for site, update in updates.items()}
-        server.history.append({"round": server.round, "sites": metrics, "missing": missing, "scores": dict(server.scores)})
+        scores = copy.deepcopy(server.scores)
+        server.history.append({"round": server.round, "sites": metrics, "missing": missing, "scores": scores})
         self.progress.round(server.round, self._summary(server, len(updates)))
 
     def _info(self, server: Server, site: str) -> dict[str, Any]:
-        return {"label": server.label(site), "sites": server.sites, "round": server.round, "task": server.task.to_json()}
+        return {
+            "label": server.label(site), "sites": server.sites, "round": server.round, "extra": server.extra,
+            "accepted": server.accepted.get(site, 0), "task": server.task.to_json(),
+        }
 
     def _ask(self, task: str, messages: dict[str, Message]) -> dict[str, Message | SiteFailure]:
         for message in messages.values():
@@ -124,24 +131,23 @@ class Federation:
     def _accept(self, replies: dict[str, Message | SiteFailure], sent: dict[str, Models]) -> dict[str, Update]:
         """The usable updates in label order; a failed or poisoned one costs its site the round, nobody else."""
         updates: dict[str, Update] = {}
+        problems: list[str] = []
         for site, reply in replies.items():
             try:
                 if isinstance(reply, SiteFailure):
                     raise FedSuperError(f"{site}: left out of the round ({reply.reason})")
                 for role, state in reply.models.items():
-                    reference = sent[site].get(role)
-                    if reference is not None and state.keys() == reference.keys():
-                        check_alike(state, reference, site)
-                    else:
-                        check_finite(state, site)
+                    known = sent[site].get(role, state)  # a method may send a part of a model back, or something new
+                    check_alike(state, {name: known[name] for name in known if name in state}, site)
                 if not reply.info.get("samples", 0) > 0:
                     raise FedSuperError(f"{site}: reports {reply.info.get('samples')} training samples; left out of the round")
                 updates[site] = Update(reply.models, int(reply.info["samples"]), reply.info["metrics"])
             except FedSuperError as problem:
+                problems.append(str(problem))
                 self.progress.note(f"warning: {problem}")
         if len(updates) < self.study.federation.min_sites:
             raise FedSuperError(f"only {len(updates)} of {len(replies)} sites gave a usable update, "
-                                f"{self.study.federation.min_sites} are needed; see the warnings above and resume")
+                                f"{self.study.federation.min_sites} are needed; mend this and resume: {problems[0]}")
         return updates
 
     def _note_scores(self, server: Server, metrics: dict[str, dict[str, float]], sent: dict[str, Models]) -> None:

@@ -59,6 +59,7 @@ def _restore(path: Path, models: dict, values: dict, study: Study) -> Server:
         best=values["best"],
         scores=values["scores"],
         history=values["history"],
+        accepted=values["accepted"],
         values=values["values"],
     )
 

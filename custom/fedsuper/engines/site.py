@@ -13,7 +13,7 @@ from typing import Any
 
 from fedsuper import __version__
 from fedsuper.config import Study, parse_study
-from fedsuper.core.state import check_finite, clone
+from fedsuper.core.state import check_finite
 from fedsuper.core.supermodel import GLOBAL, SuperModel
 from fedsuper.data.dataset import Samples, concat, load_samples
 from fedsuper.data.fingerprint import fingerprint
@@ -25,13 +25,12 @@ from fedsuper.engines.messages import DESCRIBE, FINISH, HANDOVER, SETTLE, TRAIN,
 from fedsuper.errors import FedSuperError
 from fedsuper.inference.artefact import load_super_model, save_super_model
 from fedsuper.methods import create_method
-from fedsuper.methods.base import SELECTOR
+from fedsuper.methods.base import Method
 from fedsuper.methods.site import Site, SiteStore
 from fedsuper.train.checkpoint import load_models, save_models
 from fedsuper.train.device import Compute
 
 POOLED_SITE = "centralized"
-BEST = "best"
 KEPT = 2
 
 
@@ -93,8 +92,8 @@ class SiteWorker:
         return Site(
             name=self.name, label=info["label"], classes=len(info["sites"]), round=info["round"] + 1, study=study,
             task=Task.from_json(info["task"]), train=self._samples("train", key), val=self._samples("val", key),
-            compute=Compute.from_config(study.compute), store=self._load_store(info["round"]),
-            received=message.models, info=info,
+            compute=Compute.from_config(study.compute), store=self._load_store(info["accepted"]),
+            received=dict(message.models), extra=info["extra"], info=info,
         )
 
     def _train(self, study: Study, message: Message) -> Message:
@@ -115,23 +114,17 @@ class SiteWorker:
         metrics = self._validate(method, site)
         self._save_store(site)
         held = {role.name for role in method.roles() if role.holder == "site"}
-        models = {name: site.store.models.get(f"{BEST}/{name}") for name in held}
+        models = {name: site.best(name) for name in held}
         return Message({name: state for name, state in models.items() if state}, {"metrics": metrics})
 
-    def _validate(self, method: Any, site: Site) -> dict[str, float]:
+    def _validate(self, method: Method, site: Site) -> dict[str, float]:
         """Score what would be deployed now, before training changes it; keep the best of site-held models."""
         metrics: dict[str, float] = {}
         roles = {role.name: role for role in method.roles()}
         for name, state in method.candidates(site).items():
-            role = roles[name]
-            if role.kind == SELECTOR:
-                scores = site.selector_scores(state)
-                metrics |= {f"val/{name}": scores["accuracy"], f"val-loss/{name}": scores["loss"]}
-                continue
-            score = metrics[f"val/{name}"] = site.dice(state)
-            if role.holder == "site" and score >= site.store.values.get(f"{BEST}/{name}", -1.0):
-                site.store.values[f"{BEST}/{name}"] = score
-                site.store.models[f"{BEST}/{name}"] = clone(state)
+            metrics |= method.score(site, roles[name], state)
+            if roles[name].holder == "site":
+                site.keep_best(name, metrics[f"val/{name}"], state)
         return metrics
 
     # --- hand-over ------------------------------------------------------------------------------------------------
@@ -169,18 +162,26 @@ class SiteWorker:
 
     # --- what the site keeps ---------------------------------------------------------------------------------------
 
-    def _load_store(self, completed: int) -> SiteStore:
-        """The newest state not younger than the server's: a round that is run again starts where it started before."""
+    def _load_store(self, accepted: int) -> SiteStore:
+        """The state after the last round in which the server counted this site.
+
+        A round that is run again starts where it started before, and a round whose answer was lost or refused leaves no
+        trace: what the site keeps and what the server knows of it stay in step (Scaffold's c = sum p_k c_k rests on it).
+        """
         for path in reversed(self._stores()):
-            if _number(path) <= completed:
+            if _number(path) <= accepted:
                 models, values = load_models(path)
                 return SiteStore(models, values)
         return SiteStore()
 
     def _save_store(self, site: Site) -> None:
-        save_models(self.state_folder / f"state-{site.round:05d}.safetensors", site.store.models, site.store.values)
-        for path in self._stores()[:-KEPT]:
-            path.unlink(missing_ok=True)
+        """Write this round's state beside the last counted ones; those of lost rounds go."""
+        newest = self.state_folder / f"state-{site.round:05d}.safetensors"
+        save_models(newest, site.store.models, site.store.values)
+        counted = [path for path in self._stores() if _number(path) <= site.info["accepted"]]
+        for path in self._stores():
+            if path != newest and path not in counted[-KEPT:]:
+                path.unlink(missing_ok=True)
 
     def _stores(self) -> list[Path]:
         return sorted(self.state_folder.glob("state-*.safetensors"))

@@ -16,7 +16,19 @@ METHODS: dict[str, str] = {
     "centralized": "fedsuper.methods.centralized:Centralized",
     "local": "fedsuper.methods.local:Local",
     "fedavg": "fedsuper.methods.fedavg:FedAvg",
+    "fedprox": "fedsuper.methods.fedprox:FedProx",
+    "scaffold": "fedsuper.methods.scaffold:Scaffold",
     "fedsm": "fedsuper.methods.fedsm:FedSM",
+    "fedsm-extra": "fedsuper.methods.fedsm_extra:FedSMExtra",
+    "fedsm-ensemble": "fedsuper.methods.fedsm_ensemble:FedSMEnsemble",
+    "ft": "fedsuper.methods.ft:FT",
+    "apfl": "fedsuper.methods.apfl:APFL",
+    "per-fedavg": "fedsuper.methods.per_fedavg:PerFedAvg",
+    "pfedme": "fedsuper.methods.pfedme:PFedMe",
+    "fedrep": "fedsuper.methods.fedrep:FedRep",
+    "fedbn": "fedsuper.methods.fedbn:FedBN",
+    "iop-fl": "fedsuper.methods.iop_fl:IOPFL",
+    "feddg": "fedsuper.methods.feddg:FedDG",
 }
 
 

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from fedsuper.config import Strict, Study
-from fedsuper.core.state import Models
+from fedsuper.core.state import Models, State
 from fedsuper.core.supermodel import GLOBAL, SuperModel
+from fedsuper.methods.nets import first_segmentation
 from fedsuper.methods.server import Server, Update
 from fedsuper.methods.site import Site
-from fedsuper.models import build_segmentation, build_selector, first_weights
 from fedsuper.train.learner import Learner
-from fedsuper.train.seeding import seed_of
 
 PERSONAL = "personal"
 SELECTOR = "selector"
@@ -51,7 +50,7 @@ class Method:
     paper: ClassVar[str]
     travels: ClassVar[str]
     keeps: ClassVar[str] = "optimizer state"
-    mode: ClassVar[str] = GLOBAL
+    mode: str = GLOBAL
     pooled: ClassVar[bool] = False
     Knobs: ClassVar[type[Strict]] = NoKnobs
 
@@ -72,13 +71,10 @@ class Method:
         raise TypeError(f"{type(self).__name__} must define roles")
 
     def start(self, server: Server) -> Models:
-        """The server's models before round 1: every server-held role from the same first weights."""
-        models: Models = {}
-        for role in self.roles():
-            if role.holder == "server":
-                for site in server.sites if role.per_site else server.sites[:1]:
-                    models[role.key(site)] = first_model(self.study, server, role.kind)
-        return models
+        """The server's models before round 1: every segmentation model it holds starts from the same first weights."""
+        first = first_segmentation(self.study, server.task)
+        held = [role for role in self.roles() if role.holder == "server" and role.kind == "segmentation"]
+        return {role.key(site): first for role in held for site in server.sites}
 
     def downlink(self, server: Server, site: str) -> Models:
         """What the server sends this site this round."""
@@ -110,19 +106,33 @@ class Method:
                 found[role.name] = site.store.models[role.name]
         return {role.name: found[role.name] for role in self.roles() if role.name in found}
 
+    def score(self, site: Site, role: Role, state: State) -> dict[str, float]:
+        """Validation numbers of a candidate; `val/<role>` decides which model is kept, higher is better."""
+        if role.kind == SELECTOR:
+            scores = site.selector_scores(state)
+            return {f"val/{role.name}": scores["accuracy"], f"val-loss/{role.name}": scores["loss"]}
+        return {f"val/{role.name}": site.dice(state)}
+
     def aggregate(self, server: Server, updates: dict[str, Update]) -> Models:
         """A pure function: the round's updates (in label order) to the server's new entries."""
         return {}
 
     def super_model(self, server: Server) -> SuperModel:
-        """What is handed over: the best of every role on validation data."""
-        kinds = {role.name: role for role in self.roles()}
-        personal = {site: server.deployed(f"{PERSONAL}/{site}") for site in server.sites} if PERSONAL in kinds else {}
+        """What is handed over: the best of every role on validation data.
+
+        A site that never took part has no personalized model: its first weights are no model to choose. Where every
+        site is meant to use its own (`own`), the global model stands in for one that is missing.
+        """
+        names = {role.name for role in self.roles()}
+        global_model = server.deployed(GLOBAL) if GLOBAL in names else None
+        personal = {site: server.deployed(f"{PERSONAL}/{site}") for site in server.sites if site in server.accepted}
+        if self.mode == "own" and global_model is not None:
+            personal = {site: personal.get(site) or global_model for site in server.sites}
         return SuperModel(
             sites=list(server.sites),
-            global_model=server.deployed(GLOBAL) if GLOBAL in kinds else None,
+            global_model=global_model,
             personal={site: state for site, state in personal.items() if state is not None},
-            selector=server.deployed(SELECTOR) if SELECTOR in kinds else None,
+            selector=server.deployed(SELECTOR) if SELECTOR in names else None,
             mode=self.mode,
         )
 
@@ -166,15 +176,9 @@ class Composite(Method):
     def candidates(self, site: Site) -> Models:
         return {key: state for part in self.parts for key, state in part.candidates(site).items()}
 
+    def score(self, site: Site, role: Role, state: State) -> dict[str, float]:
+        owner = next(part for part in self.parts if role in part.roles())
+        return owner.score(site, role, state)
+
     def aggregate(self, server: Server, updates: dict[str, Update]) -> Models:
         return {key: state for part in self.parts for key, state in part.aggregate(server, updates).items()}
-
-
-def first_model(study: Study, server: Server, kind: str, classes: int | None = None) -> dict[str, Any]:
-    """The study's seeded first weights of a segmentation model or a selector."""
-    channels = server.task.channels * study.preprocess.slices
-    if kind == SELECTOR:
-        count = classes or len(server.sites)
-        return first_weights(lambda: build_selector(study.selector, channels, count), seed_of(study.seed, SELECTOR))
-    regions = len(server.task.regions)
-    return first_weights(lambda: build_segmentation(study.model, channels, regions), seed_of(study.seed, "segmentation"))

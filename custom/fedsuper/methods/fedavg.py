@@ -4,31 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fedsuper.core.aggregate import weighted_mean
+from fedsuper.config import Study
 from fedsuper.core.state import Models
 from fedsuper.core.supermodel import GLOBAL
 from fedsuper.methods.base import Method, Role
-from fedsuper.methods.server import Server, Update, mean_by_samples
+from fedsuper.methods.server import Server, Update, average
 from fedsuper.methods.site import Site
 from fedsuper.train.learner import Learner
 
 
 class FedAvg(Method):
-    """Each site trains the global model on its own data; the server averages the copies by sample count."""
+    """Each site trains the global model on its own data; the server averages the copies by sample count.
+
+    `shared` is the role of the averaged model. Methods whose averaged model is not FedAvg's own (Per-FedAvg,
+    pFedMe) are given another name for it where both must live side by side, as in FedSM.
+    """
 
     name = "fedavg"
     paper = "FedSM section 2; McMahan et al. 2017"
     travels = "w down, w up"
 
+    def __init__(self, study: Study, shared: str = GLOBAL) -> None:
+        super().__init__(study)
+        self.shared = shared
+
     def roles(self) -> list[Role]:
-        return [Role(GLOBAL)]
+        return [Role(self.shared)]
 
     def learners(self, site: Site) -> list[Learner]:
-        return [site.learner(GLOBAL, site.received[GLOBAL])]
+        return [site.learner(self.shared, site.received[self.shared])]
 
     def uplink(self, site: Site, learners: Mapping[str, Learner]) -> Models:
-        return {GLOBAL: learners[GLOBAL].state()}
+        return {self.shared: learners[self.shared].state()}
 
     def aggregate(self, server: Server, updates: dict[str, Update]) -> Models:
-        states, weights = mean_by_samples(updates, GLOBAL)
-        return {GLOBAL: weighted_mean(states, weights)} if states else {}
+        mean = average(updates, self.shared)
+        return {} if mean is None else {self.shared: mean}

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from fedsuper.core.state import Models
 from fedsuper.methods.base import PERSONAL, Method, Role
+from fedsuper.methods.nets import first_segmentation
 from fedsuper.methods.server import Server
 from fedsuper.methods.site import Site
 from fedsuper.train.learner import Learner
@@ -18,7 +19,7 @@ class Local(Method):
 
     name = "local"
     paper = "FedSM section 4, 'Client k Local'"
-    travels = "nothing (the first weights down in round 1, the finished model up once)"
+    travels = "nothing (the first weights down once, the finished model up once)"
     keeps = "its model, optimizer state"
     mode = "own"
 
@@ -26,12 +27,10 @@ class Local(Method):
         return [Role(PERSONAL, holder="site", per_site=True)]
 
     def start(self, server: Server) -> Models:
-        from fedsuper.methods.base import first_model
-
-        return {FIRST: first_model(self.study, server, "segmentation")}
+        return {FIRST: first_segmentation(self.study, server.task)}
 
     def downlink(self, server: Server, site: str) -> Models:
-        return {FIRST: server.models[FIRST]} if server.round == 0 else {}
+        return {} if site in server.accepted else {FIRST: server.models[FIRST]}
 
     def learners(self, site: Site) -> list[Learner]:
         start = site.store.models.get(PERSONAL) or site.received[FIRST]

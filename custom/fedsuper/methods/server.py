@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from fedsuper.config import Study
+from fedsuper.core.aggregate import weighted_mean
 from fedsuper.core.state import Models, State, clone
 from fedsuper.data.task import Task
 
@@ -27,7 +28,7 @@ class Server:
 
     `sites` is the selector's label order. `models` holds shared roles under their name and per-site ones as
     `role/site`. `best` remembers, per key, score and round of the model in `best_models`: the model that will be
-    handed over, chosen on validation data only.
+    handed over, chosen on validation data only. `accepted` is the last round in which a site's update was counted.
     """
 
     study: Study
@@ -40,7 +41,14 @@ class Server:
     best: dict[str, dict[str, float]] = field(default_factory=dict)
     scores: dict[str, dict[str, float]] = field(default_factory=dict)
     history: list[dict[str, Any]] = field(default_factory=list)
+    accepted: dict[str, int] = field(default_factory=dict)
     values: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def extra(self) -> int | None:
+        """Rounds done since the shared training rounds ended: a method's own rounds; None while training goes on."""
+        end = self.values.get("settled_round") if self.study.rounds == "auto" else self.study.rounds
+        return None if end is None or self.round < end else self.round - end
 
     def label(self, site: str) -> int:
         """The selector's class of a site."""
@@ -60,14 +68,21 @@ class Server:
         """Everything but tensors."""
         return {
             "study": self.study.to_json(), "task": self.task.to_json(), "sites": self.sites, "samples": self.samples,
-            "round": self.round, "best": self.best, "scores": self.scores, "history": self.history, "values": self.values,
+            "round": self.round, "best": self.best, "scores": self.scores, "history": self.history,
+            "accepted": self.accepted, "values": self.values,
         }
 
 
-def mean_by_samples(updates: dict[str, Update], role: str) -> tuple[list[State], list[float]]:
-    """The role's uploads and their weights n_k, in the order of `updates` (label order)."""
-    present = [update for update in updates.values() if role in update.models]
-    return [update.models[role] for update in present], [float(update.samples) for update in present]
+def average(updates: dict[str, Update], role: str, uniform: bool = False) -> State | None:
+    """sum_k p_k of a role's uploads, p_k = n_k / sum n or 1/K, over the sites that sent one; None if nobody did.
+
+    Sites are added in the order of `updates`, which is label order, so every engine gets the same bits.
+    """
+    present = {site: update for site, update in updates.items() if role in update.models}
+    if not present:
+        return None
+    weights = [1.0 if uniform else float(update.samples) for update in present.values()]
+    return weighted_mean([update.models[role] for update in present.values()], weights, list(present))
 
 
 def zeros_like(state: State) -> State:

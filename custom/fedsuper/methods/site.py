@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,16 +12,18 @@ import torch.nn.functional as F
 from torch import nn
 
 from fedsuper.config import Study
-from fedsuper.core.state import Models, State
+from fedsuper.core.state import Models, State, clone
 from fedsuper.data.augment import AugmentConfig
 from fedsuper.data.dataset import Samples
 from fedsuper.data.task import Task
-from fedsuper.models import build_segmentation, build_selector
+from fedsuper.methods import nets
 from fedsuper.train.device import Compute
-from fedsuper.train.learner import Learner, make_optimizer
+from fedsuper.train.learner import Learner, Loss, make_optimizer
 from fedsuper.train.loop import BatchSource, predict, run_epochs, validation_dice
 from fedsuper.train.losses import LOSSES
 from fedsuper.train.seeding import generator
+
+BEST = "best"
 
 
 @dataclass
@@ -33,7 +36,10 @@ class SiteStore:
 
 @dataclass
 class Site:
-    """One site in one round. `label` is its class for the selector, assigned by the server."""
+    """One site in one round. `label` is its class for the selector, assigned by the server.
+
+    `extra` is None in the shared training rounds and counts the method's own rounds after them from 0.
+    """
 
     name: str
     label: int
@@ -46,49 +52,74 @@ class Site:
     compute: Compute
     store: SiteStore
     received: Models = field(default_factory=dict)
+    extra: int | None = None
     info: dict[str, Any] = field(default_factory=dict)
     losses: dict[str, float] = field(default_factory=dict)
 
-    @property
-    def channels(self) -> int:
-        """Input planes of the nets: image channels times context slices."""
-        return self.task.channels * self.study.preprocess.slices
-
     def segmentation(self, state: State | None = None) -> nn.Module:
         """A segmentation net on this site's device, with the given weights."""
-        return self._place(build_segmentation(self.study.model, self.channels, len(self.task.regions)), state)
+        return self._place(nets.segmentation_net(self.study, self.task), state)
 
     def selector(self, state: State, classes: int | None = None) -> nn.Module:
         """The selector on this site's device, with the given weights."""
-        return self._place(build_selector(self.study.selector, self.channels, classes or self.classes), state)
+        return self._place(nets.selector_net(self.study, self.task, classes or self.classes), state)
 
     def _place(self, net: nn.Module, state: State | None) -> nn.Module:
         if state is not None:
             net.load_state_dict(state)
         return self.compute.place_net(net)
 
-    def learner(self, role: str, state: State, kind: type[Learner] = Learner, **options: Any) -> Learner:
+    @property
+    def loss(self) -> Loss:
+        """The study's loss of segmentation models."""
+        return LOSSES[self.study.loss]
+
+    def learner(
+        self, role: str, state: State, kind: type[Learner] = Learner, lr: float | None = None, **options: Any
+    ) -> Learner:
         """A learner that starts from `state` and, where the study keeps it, from last round's optimizer state."""
         net = self.segmentation(state)
-        optimizer = make_optimizer(list(net.parameters()), self.study.optimizer)
-        learner = kind(role, net, optimizer, LOSSES[self.study.loss], self.compute, **options)
-        kept = self.store.models.get(f"optimizer/{role}")
-        if kept and self.study.optimizer.state == "keep":
-            learner.load_optimizer_state(kept)
+        config = self.study.optimizer if lr is None else self.study.optimizer.model_copy(update={"lr": lr})
+        learner = kind(role, net, make_optimizer(list(net.parameters()), config), self.loss, self.compute, **options)
+        self.restore_optimizer(learner)
         return learner
 
-    def fit(self, learners: Sequence[Learner], epochs: int | None = None, purpose: str = "train") -> None:
+    def restore_optimizer(self, learner: Learner) -> None:
+        """Give a learner the optimizer state its role had after the last round, where the study keeps it."""
+        kept = self.store.models.get(f"optimizer/{learner.role}")
+        if kept and self.study.optimizer.state == "keep":
+            learner.load_optimizer_state(kept)
+
+    def fit(
+        self,
+        learners: Sequence[Learner],
+        epochs: int | None = None,
+        purpose: str = "train",
+        after_epoch: Callable[[], None] | None = None,
+    ) -> None:
         """Run the epoch loop over this site's training data and keep the optimizers' state."""
-        random = generator(self.study.seed, self.name, self.round, purpose)
+        names = (self.study.seed, self.name, self.round, purpose)
         augment = AugmentConfig(**self.study.augment.model_dump())
-        source = BatchSource(self.train, self.study.batch_size, augment, self.compute, random)
-        losses = run_epochs(learners, source, self.study.local_epochs if epochs is None else epochs)
-        self.losses.update(losses)
+        source = BatchSource(
+            self.train, self.study.batch_size, augment, self.compute, generator(*names), generator(*names, "further")
+        )
+        epochs = self.study.local_epochs if epochs is None else epochs
+        self.losses.update(run_epochs(learners, source, epochs, after_epoch))
         if self.study.optimizer.state == "keep":
             for learner in learners:
                 state = learner.optimizer_state()
                 if state:
                     self.store.models[f"optimizer/{learner.role}"] = state
+
+    def keep_best(self, role: str, score: float, state: State) -> None:
+        """Remember `state` if it is the role's best on this site's validation data; of equals the later one."""
+        if score >= self.store.values.get(f"{BEST}/{role}", -math.inf):
+            self.store.values[f"{BEST}/{role}"] = score
+            self.store.models[f"{BEST}/{role}"] = clone(state)
+
+    def best(self, role: str) -> State | None:
+        """The role's best model so far on this site's validation data."""
+        return self.store.models.get(f"{BEST}/{role}")
 
     def dice(self, state: State) -> float:
         """Dice of a model on this site's validation data."""

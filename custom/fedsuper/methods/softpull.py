@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from fedsuper.config import Study
 from fedsuper.core.aggregate import soft_pull
 from fedsuper.core.state import Models
 from fedsuper.methods.base import PERSONAL, Method, Role
@@ -24,14 +25,14 @@ class SoftPull(Method):
     travels = "w down, w up"
     mode = "own"
 
-    def __init__(self, study, lam: float) -> None:
+    def __init__(self, study: Study, lam: float) -> None:
         super().__init__(study)
         self.lam = lam
 
     def check(self, sites: Sequence[str]) -> list[str]:
         if len(sites) > 1 and self.lam < 1 / len(sites):
             return [
-                f"fedsm.lambda {self.lam} is below 1/K = {1 / len(sites):.3f} for {len(sites)} sites: every personalized "
+                f"lambda {self.lam} is below 1/K = {1 / len(sites):.3f} for {len(sites)} sites: every personalized "
                 "model is pushed past the mean, away from its own site; use a value in [1/K, 1]"
             ]
         return []

@@ -39,7 +39,8 @@ def save_models(path: Path, models: Models, values: dict[str, Any] | None = None
 
     # Contiguous copies: safetensors refuses tensors that share memory.
     flat = {key: tensor.detach().cpu().contiguous().clone() for key, tensor in flatten(models).items()}
-    header = {"values": json.dumps(values or {}, allow_nan=False), "digest": digest(flat), "roles": json.dumps(list(models))}
+    plain = json.dumps(values or {}, allow_nan=False)
+    header = {"values": plain, "digest": digest(flat), "roles": json.dumps(list(models))}
     atomic_write(Path(path), lambda temporary: save_file(flat, temporary, metadata=header))
 
 
@@ -50,7 +51,7 @@ def load_models(path: Path) -> tuple[Models, dict[str, Any]]:
     try:
         with safe_open(str(path), framework="pt") as file:
             header = file.metadata() or {}
-            flat = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (not a dict)
+            flat = {key: file.get_tensor(key) for key in file.keys()}
         values = json.loads(header["values"])
         roles = json.loads(header["roles"])
     except FileNotFoundError:

@@ -27,7 +27,7 @@ def choose_device(config: ComputeConfig) -> torch.device:
     try:
         device = torch.device(wanted)
     except RuntimeError:
-        raise FedSuperError(f"compute.device: '{wanted}' is not a torch device; use auto, cpu, cuda or cuda:1") from None
+        raise FedSuperError(f"compute.device: '{wanted}' is no torch device; use auto, cpu, cuda or cuda:1") from None
     if device.type == "cuda":
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0
         if (device.index or 0) >= count:
@@ -56,7 +56,8 @@ class Compute:
         if self.device.type == "cuda" and images.device.type == "cpu":
             images = images.pin_memory()
         images = images.to(self.device, non_blocking=True)
-        return images.contiguous(memory_format=torch.channels_last) if self.channels_last and images.dim() == 4 else images
+        last = self.channels_last and images.dim() == 4
+        return images.contiguous(memory_format=torch.channels_last) if last else images
 
     def place_net(self, net: torch.nn.Module) -> torch.nn.Module:
         """A net on the device, in the memory format its inputs will have."""

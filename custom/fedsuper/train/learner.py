@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -17,10 +17,14 @@ Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 @dataclass
 class Batch:
-    """A batch that was loaded and augmented once; `another` draws a further independent one."""
+    """A batch that was loaded and augmented once; `another` draws a further independent one.
+
+    `index` says which of the site's samples these are.
+    """
 
     images: torch.Tensor
     masks: torch.Tensor
+    index: torch.Tensor
     another: Callable[[], Batch]
 
 
@@ -34,9 +38,15 @@ def make_optimizer(parameters: list[nn.Parameter], config: OptimizerConfig) -> t
 
 
 class Learner:
-    """Minimises loss(net(x), y) plus an optional penalty; methods override `gradients` or `step`."""
+    """Minimises loss(net(x), y) plus an optional penalty.
 
-    def __init__(self, role: str, net: nn.Module, optimizer: torch.optim.Optimizer, loss: Loss, compute: Compute) -> None:
+    A method overrides `objective` (another loss), `gradients` (another direction, the study's optimizer still takes the
+    step) or `step` (more or less than one optimizer step per batch).
+    """
+
+    def __init__(
+        self, role: str, net: nn.Module, optimizer: torch.optim.Optimizer, loss: Loss, compute: Compute
+    ) -> None:
         self.role = role
         self.net = net
         self.optimizer = optimizer
@@ -46,21 +56,49 @@ class Learner:
         self.steps = 0
         self._scaler = torch.amp.GradScaler(compute.device.type, enabled=compute.amp == "fp16")
 
+    @property
+    def parameters(self) -> list[nn.Parameter]:
+        """The net's trainable parameters, in the net's own order."""
+        return [parameter for parameter in self.net.parameters() if parameter.requires_grad]
+
     def objective(self, batch: Batch) -> torch.Tensor:
         """The scalar whose gradient is taken."""
         with self.compute.autocast():
             value = self.loss(self.net(batch.images), batch.masks)
         return value if self.penalty is None else value + self.penalty(self.net)
 
+    def gradients(self, batch: Batch) -> torch.Tensor:
+        """Fill the parameters' gradients, scaled as mixed precision asks; returns the loss."""
+        value = self.objective(batch)
+        self._scaler.scale(value).backward()
+        return value.detach()
+
     def step(self, batch: Batch) -> float:
         """One optimizer step on one batch; returns the loss before it."""
         self.optimizer.zero_grad(set_to_none=True)
-        value = self.objective(batch)
-        self._scaler.scale(value).backward()
+        value = self.gradients(batch)
+        scale = self._scaler.get_scale()
         self._scaler.step(self.optimizer)
         self._scaler.update()
-        self.steps += 1
-        return float(value.detach())
+        self.steps += int(self._scaler.get_scale() >= scale)  # half precision skips a step that overflowed
+        return float(value)
+
+    def gradient_of(self, value: torch.Tensor) -> list[torch.Tensor]:
+        """d value / d parameters, unscaled, without touching the parameters' own gradients."""
+        scaled = self._scaler.scale(value)
+        found = torch.autograd.grad(scaled, self.parameters, allow_unused=True, materialize_grads=True)
+        return [gradient / self._scaler.get_scale() for gradient in found]
+
+    def set_gradients(self, gradients: Sequence[torch.Tensor]) -> None:
+        """Make `gradients` what the next optimizer step follows."""
+        for parameter, gradient in zip(self.parameters, gradients, strict=True):
+            parameter.grad = gradient * self._scaler.get_scale()
+
+    @torch.no_grad()
+    def move_to(self, origin: Sequence[torch.Tensor], direction: Sequence[torch.Tensor], amount: float) -> None:
+        """Set the parameters to origin + amount * direction; amount 0 puts them back exactly."""
+        for parameter, start, towards in zip(self.parameters, origin, direction, strict=True):
+            parameter.copy_(start if amount == 0 else start + amount * towards)
 
     def start_epoch(self) -> None:
         """Training mode; a learner with frozen parts keeps their norm layers in evaluation mode here."""
@@ -86,3 +124,20 @@ class Learner:
             slot, _, name = key.partition("|")
             target = tensor.clone() if slot == "step" else tensor.to(self.compute.device, copy=True)
             self.optimizer.state[parameters[name]][slot] = target
+
+
+class GradientLearner(Learner):
+    """Sums the gradient over all images it sees, at fixed weights, instead of stepping."""
+
+    images = 0
+
+    def step(self, batch: Batch) -> float:
+        value = self.objective(batch)
+        (value * len(batch.images)).backward()
+        self.images += len(batch.images)
+        return float(value.detach())
+
+    def mean_gradient(self) -> list[torch.Tensor]:
+        """The mean over images, in the order of `parameters`; zeros where nothing flowed."""
+        count = max(self.images, 1)
+        return [torch.zeros_like(p) if p.grad is None else p.grad / count for p in self.parameters]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -16,41 +16,51 @@ from fedsuper.train.learner import Batch, Learner
 
 @dataclass
 class BatchSource:
-    """Draws augmented batches from a site's samples with one named random stream."""
+    """Draws augmented batches from a site's samples.
+
+    The epoch's batches and the further ones have random streams of their own: a learner that asks for more batches
+    does not change what the learners beside it see.
+    """
 
     samples: Samples
     batch_size: int
     augment: AugmentConfig
     compute: Compute
     random: torch.Generator
+    further: torch.Generator
 
-    def batch(self, index: torch.Tensor) -> Batch:
+    def batch(self, index: torch.Tensor, random: torch.Generator) -> Batch:
         """The samples of `index`, augmented, on the device."""
-        masks = self.samples.masks[index].float()
-        images, masks = augment_batch(self.samples.images[index], masks, self.augment, self.random)
-        return Batch(self.compute.place(images), self.compute.place(masks), self.another)
+        images = self.samples.images[index]
+        images, masks = augment_batch(images, self.samples.masks[index].to(images.dtype), self.augment, random)
+        return Batch(self.compute.place(images), self.compute.place(masks), index, self.another)
 
     def another(self) -> Batch:
         """A further batch, drawn with replacement, independent of the epoch's order."""
-        return self.batch(torch.randint(len(self.samples), (self.batch_size,), generator=self.random))
+        index = torch.randint(len(self.samples), (self.batch_size,), generator=self.further)
+        return self.batch(index, self.further)
 
-    def order(self) -> Sequence[torch.Tensor]:
-        """One epoch: every sample once, in random order."""
-        return torch.randperm(len(self.samples), generator=self.random).split(self.batch_size)
+    def epoch(self) -> Iterator[Batch]:
+        """Every sample once, in random order."""
+        for index in torch.randperm(len(self.samples), generator=self.random).split(self.batch_size):
+            yield self.batch(index, self.random)
 
 
-def run_epochs(learners: Sequence[Learner], source: BatchSource, epochs: int) -> dict[str, float]:
+def run_epochs(
+    learners: Sequence[Learner], source: BatchSource, epochs: int, after_epoch: Callable[[], None] | None = None
+) -> dict[str, float]:
     """Train all learners side by side; returns the mean training loss of each role."""
     totals = dict.fromkeys((learner.role for learner in learners), 0.0)
     steps = 0
     for _ in range(epochs):
         for learner in learners:
             learner.start_epoch()
-        for index in source.order():
-            batch = source.batch(index)
+        for batch in source.epoch():
             for learner in learners:
                 totals[learner.role] += learner.step(batch)
             steps += 1
+        if after_epoch is not None:
+            after_epoch()
     return {role: total / max(steps, 1) for role, total in totals.items()}
 
 

@@ -1,0 +1,58 @@
+"""Which entries of a net's state belong to which part, found by module type and order, never by layer names."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from torch import nn
+from torch.nn.modules.batchnorm import _NormBase
+
+NORM_LAYERS = (_NormBase, nn.GroupNorm, nn.LayerNorm)
+WEIGHT_LAYERS = (nn.modules.conv._ConvNd, nn.Linear)
+
+
+def norm_entries(net: nn.Module) -> frozenset[str]:
+    """Affine weights and running statistics of every normalisation layer.
+
+    MONAI calls its norm layers `adn.N`, others `bn1`; the module's type is what they have in common. MONAI's default
+    InstanceNorm (no affine, no statistics) has no entries.
+    """
+    return frozenset(
+        entry for name, module in net.named_modules() if isinstance(module, NORM_LAYERS) for entry in _own(name, module)
+    )
+
+
+def head_entries(net: nn.Module, layers: int) -> frozenset[str]:
+    """The last `layers` convolutions (or linear layers) and everything registered after the first of them.
+
+    0 is an empty head; as many layers as there are, or more, is the whole net.
+    """
+    modules = list(net.named_modules())
+    weighted = [index for index, (_, module) in enumerate(modules) if isinstance(module, WEIGHT_LAYERS)]
+    if layers == 0:
+        return frozenset()
+    start = weighted[-layers] if layers < len(weighted) else 0
+    return frozenset(entry for name, module in modules[start:] for entry in _own(name, module))
+
+
+def head_layer(net: nn.Module, layers: int) -> nn.Module:
+    """The first of the last `layers` convolutions: its input is what the head reads."""
+    weighted = [module for module in net.modules() if isinstance(module, WEIGHT_LAYERS)]
+    return weighted[-min(layers, len(weighted))]
+
+
+def freeze(net: nn.Module, frozen: Collection[str]) -> None:
+    """Train all entries of `net` but those in `frozen`, whose norm layers also stop moving their statistics."""
+    net.train()
+    for name, parameter in net.named_parameters():
+        parameter.requires_grad_(name not in frozen)
+    for name, module in net.named_modules():
+        entries = _own(name, module)
+        if isinstance(module, NORM_LAYERS) and entries and entries[0] in frozen:
+            module.eval()
+
+
+def _own(name: str, module: nn.Module) -> list[str]:
+    """The state entries a module holds itself, not through its children."""
+    prefix = f"{name}." if name else ""
+    return [f"{prefix}{entry}" for entry in module.state_dict() if "." not in entry]

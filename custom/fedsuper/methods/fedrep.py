@@ -1,0 +1,65 @@
+"""FedRep (Collins et al. 2021): a shared body, a head per site.
+
+A round at site k: the head is trained for `head_epochs` with the body frozen, then the body for the study's local
+epochs with the head frozen; only the body is averaged. Frozen parts keep their norm statistics too. Neither paper
+says what the head of a U-Net is: here it is the last `head_layers` convolutions with what follows them (2: the last
+up block of the residual U-Net; 1: its last convolution alone).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+from torch import nn
+
+from fedsuper.config import Strict
+from fedsuper.core.partition import freeze, head_entries
+from fedsuper.core.state import Models
+from fedsuper.core.supermodel import GLOBAL
+from fedsuper.methods.partly_shared import PartlyShared
+from fedsuper.methods.site import Site
+from fedsuper.train.learner import Learner
+
+
+class AlternatingLearner(Learner):
+    """Trains the head in its first epochs and the body in the rest."""
+
+    def __init__(self, *args: Any, head: frozenset[str], body: frozenset[str], head_epochs: int) -> None:
+        super().__init__(*args)
+        self.head = head
+        self.body = body
+        self.head_epochs = head_epochs
+        self.epochs = 0
+
+    def start_epoch(self) -> None:
+        freeze(self.net, self.body if self.epochs < self.head_epochs else self.head)
+        self.epochs += 1
+
+
+class FedRepKnobs(Strict):
+    """`head_layers` 0 is FedAvg."""
+
+    head_layers: int = Field(2, ge=0)
+    head_epochs: int = Field(2, ge=0)
+
+
+class FedRep(PartlyShared):
+    """Heads are private, the body is FedAvg's."""
+
+    name = "fedrep"
+    paper = "Collins et al. 2021; IOP-FL Table I"
+    travels = "w without the head, down and up"
+    keeps = "its head, optimizer state"
+    Knobs = FedRepKnobs
+
+    def private_entries(self, net: nn.Module) -> frozenset[str]:
+        return head_entries(net, self.knobs.head_layers)
+
+    def local_update(self, site: Site) -> Models:
+        head_epochs = self.knobs.head_epochs if self.private else 0
+        body_epochs = self.study.local_epochs if self.public else 0
+        options: dict[str, Any] = {"head": self.private, "body": self.public, "head_epochs": head_epochs}
+        learner = site.learner(GLOBAL, self.model_of(site), AlternatingLearner, **options)
+        site.fit([learner], epochs=head_epochs + body_epochs)
+        return self.uplink(site, {GLOBAL: learner})
