@@ -1,0 +1,95 @@
+"""`fedsuper compare --leave-out`: train without a site, then score on it, as if the hospital had never taken part.
+
+FedSM's Tables 5, 11 and 12 (threshold and selection frequencies on an unseen client) and IOP-FL's Table II in shape. A
+super model with several experts is scored in every mode an outside hospital can choose; other methods in their own.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from fedsuper.config import Study
+from fedsuper.core.supermodel import GLOBAL, SuperModel
+from fedsuper.data.layout import find_sites
+from fedsuper.engines.compare import train_once
+from fedsuper.errors import FedSuperError
+from fedsuper.evaluation.cases import ALL
+from fedsuper.evaluation.evaluate import ScoredImage, evaluate_modes
+from fedsuper.evaluation.outside import score_outside
+from fedsuper.evaluation.results import Scored, write_results
+from fedsuper.evaluation.selection import selection_frequencies
+from fedsuper.evaluation.tables import results_table
+from fedsuper.files import atomic_write_json
+from fedsuper.inference.artefact import load_super_model
+from fedsuper.inference.gate import GRID
+from fedsuper.train.device import Compute
+
+
+def leave_out(study: Study, data_root: Path, which: str, methods: list[str], seeds: list[int], out: Path,
+              engine: str = "local", threads: int | None = None) -> str:
+    """Leave one site (or, with `all`, each in turn) out of training and score on all of its images."""
+    data_root, out = Path(data_root), Path(out)
+    sites = find_sites(data_root)
+    if which != "all" and which not in sites:
+        raise FedSuperError(f"--leave-out {which}: {data_root} has no such site; it has {', '.join(sites)}, or say all")
+    if len(sites) < 2:
+        raise FedSuperError(f"--leave-out: {data_root} has one site; at least two are needed")
+    studies = {name: study.with_method(name) for name in methods}
+    rows: dict[tuple[str, int], list[ScoredImage]] = {}
+    tables: dict[str, dict[str, Any]] = {}
+    for left in sites if which == "all" else [which]:
+        rest = _root_without(data_root, sites, left, out / f"without-{left}" / "data")
+        for name in methods:
+            for seed in seeds:
+                folder = out / f"without-{left}" / "runs" / name / f"seed-{seed}"
+                train_once(studies[name].with_seed(seed), rest, folder, engine, threads)
+                super_model = load_super_model(folder / "supermodel")
+                compute = Compute.from_config(study.compute)
+                for label, images in _scores(super_model, data_root, left, compute).items():
+                    rows.setdefault((f"{name}{label}", seed), []).extend(images)
+                if super_model.mode == "select":
+                    tables.setdefault(left, {})[f"{name}, seed {seed}"] = threshold_table(super_model, data_root, left, compute)
+    atomic_write_json(out / "unseen.json", tables)
+    scored = [Scored(method=name, seed=seed, rows=images) for (name, seed), images in rows.items()]
+    return results_table(write_results(out, data_root, scored, ALL))
+
+
+def _scores(super_model: SuperModel, data_root: Path, left: str, compute: Compute) -> dict[str, list[ScoredImage]]:
+    """Mode label (empty: the method's own way) to scored images."""
+    if super_model.global_model is None or len(super_model.experts()) < 2:
+        own = GLOBAL if super_model.global_model is not None else "average"
+        return {"": evaluate_modes(super_model, data_root, [own], ALL, compute=compute, sites=[left])[own]}
+    outside = score_outside(super_model, data_root, left, compute=compute)
+    return {f" ({row.mode})": row.images for row in outside if row.images}
+
+
+def threshold_table(super_model: SuperModel, data_root: Path, left: str, compute: Compute) -> list[dict[str, Any]]:
+    """FedSM's Table 5 for one unseen site: per gamma, the Dice and how often each model was chosen.
+
+    Every gamma's result follows from two evaluations: the chosen site's model where max q > gamma, else the global one.
+    """
+    always = evaluate_modes(super_model, data_root, ["select"], ALL, 0.0, compute, sites=[left])["select"]
+    never = evaluate_modes(super_model, data_root, [GLOBAL], ALL, compute=compute, sites=[left])[GLOBAL]
+    table = []
+    for gamma in GRID:
+        gated = [
+            site_row if max(site_row.probabilities.values()) > gamma else global_row
+            for site_row, global_row in zip(always, never, strict=True)
+        ]
+        table.append({"gamma": gamma, "dice": sum(row.mean for row in gated) / len(gated),
+                      "chosen": selection_frequencies(gated)[left], "validated": gamma == super_model.manifest["gamma"]})
+    return table
+
+
+def _root_without(data_root: Path, sites: list[str], left: str, folder: Path) -> Path:
+    """A data root with links to all sites but one."""
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(data_root / "dataset.json", folder / "dataset.json")
+    for site in sites:
+        link = folder / site
+        if site != left and not link.is_symlink():
+            os.symlink((data_root / site).resolve(), link, target_is_directory=True)
+    return folder
