@@ -64,6 +64,15 @@ def test_several_hospitals_in_one_site_are_remarked(tmp_path):
     assert "bidmc, hk, runmc" in note and "saml:bidmc" in note
 
 
+def test_the_summary_tells_counts_remarks_and_omissions(tmp_path):
+    tree = TREES["refuge"](tmp_path / "raw")
+    tree.label.unlink()
+    lines = import_dataset("refuge", tmp_path / "raw", tmp_path / "root/site").summary().splitlines()
+    assert "3 images with labels (6 files written, 0 already there, 1 cases skipped)" in lines[0]
+    assert lines[1].startswith("note: train, validation differ")
+    assert lines[2:] == ["skipped T0001: no mask T0001.bmp or .png"]
+
+
 def test_parts_in_two_sites_of_one_root(tmp_path):
     TREES["saml"](tmp_path / "raw")
     for hospital in ("hk", "bidmc"):

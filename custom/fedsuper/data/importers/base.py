@@ -101,3 +101,11 @@ class ImportResult:
     unchanged: int
     skipped: tuple[Skipped, ...]
     notes: tuple[str, ...]
+
+    def summary(self) -> str:
+        """What to tell the user: a line of counts, then one line per remark and per case left out."""
+        counts = f"{self.written} files written, {self.unchanged} already there, {len(self.skipped)} cases skipped"
+        lines = [f"{self.site}: {self.images} images with labels ({counts})"]
+        lines += [f"note: {note}" for note in self.notes]
+        lines += [f"skipped {skipped.name}: {skipped.reason}" for skipped in self.skipped]
+        return "\n".join(lines)

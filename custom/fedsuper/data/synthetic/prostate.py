@@ -1,0 +1,129 @@
+"""A synthetic prostate federation on disk, in the data-root layout: the whole gland in axial T2 volumes, as NIfTI."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsuper.data.draft_folder import draft_beside
+from fedsuper.data.synthetic.prostate_anatomy import Grid, draw_patient
+from fedsuper.data.synthetic.prostate_organs import draw_pelvis
+from fedsuper.data.synthetic.prostate_scan import acquire, annotate
+from fedsuper.data.synthetic.prostate_sites import OUTSIDE, Hospital, Scanner, hospital
+from fedsuper.data.synthetic.retina_sites import share_out
+from fedsuper.errors import FedSuperError
+from fedsuper.files import atomic_write_json
+
+DATASET = {"task": "prostate", "channels": 1, "regions": {"prostate": [1]}}
+DEFAULT_VOLUMES = 8  # a site, on average
+FEWEST_VOLUMES = 4  # a site must split into train, val and test
+SMALLEST_SIZE = 32
+FEWEST_SLICES, MOST_SLICES = 10, 14
+THICKEST = 1.25  # slices are at least this much thicker than pixels are wide, so that the slice axis can be told
+
+
+def write_prostate(
+    out: Path,
+    sites: int = 6,
+    images: int | None = None,
+    size: int = 96,
+    seed: int = 0,
+    outside: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> None:
+    """Write a data root of `sites` hospitals with `images` volumes each on average; the same arguments, the same bytes.
+
+    `outside` adds the data root `<out>-outside` with one hospital that nobody trains on. `progress` is called with
+    volumes written and volumes in all.
+    """
+    out = Path(out)
+    average = DEFAULT_VOLUMES if images is None else images
+    _check(sites, average, size, seed)
+    hospitals = [hospital(index) for index in range(sites)]
+    counts = share_out(average * sites, [one.share for one in hospitals], FEWEST_VOLUMES)
+    roots = [(out, {f"site-{n + 1}": (one, [seed, n], counts[n]) for n, one in enumerate(hospitals)})]
+    if outside:
+        roots.append((out.with_name(out.name + "-outside"), {"outside": (OUTSIDE, [seed, 1_000_000], average)}))
+    for root, _ in roots:
+        if root.exists() and (not root.is_dir() or any(root.iterdir())):
+            raise FedSuperError(f"synth: {root} exists and is not an empty folder; choose another --out or remove it")
+    done, in_all = 0, sum(count for _, content in roots for _, _, count in content.values())
+    for root, content in roots:
+        with draft_beside(root) as draft:
+            atomic_write_json(draft / "dataset.json", DATASET)
+            for name, (site, key, count) in content.items():
+                for _ in _write_site(draft / name, site, key, count, size):
+                    done += 1
+                    if progress is not None:
+                        progress(done, in_all)
+            draft.replace(root)
+
+
+def render(
+    site: Hospital, key: list[int], size: int
+) -> tuple[NDArray[np.int16], NDArray[np.uint8], NDArray[np.float64]]:
+    """A volume of a site, its label (both in the file's axis order) and their affine; one `key`, one result."""
+    rng = np.random.default_rng(key)
+    scanner = site.scanner
+    pixel = scanner.field_of_view * rng.normal(1, 0.02) / size
+    step = max(scanner.slice_step, THICKEST * pixel)
+    patient = draw_patient(rng, bool(rng.random() < scanner.endorectal))
+    needed = 2 * patient.half_height / step + rng.uniform(1.5, 3.5)  # a slice or more without gland at the ends
+    grid = Grid.of(size, pixel, int(np.clip(np.ceil(needed), FEWEST_SLICES, MOST_SLICES)), step, scanner.blur)
+    signal, gland = draw_pelvis(grid, patient, rng)
+    image = acquire(signal, scanner, patient, grid, rng)
+    label = annotate(gland, site.habit, patient, grid, rng)
+    return _as_filed(image, label, scanner, (pixel, pixel, step), rng)
+
+
+def _as_filed(
+    image: NDArray[np.int16],
+    label: NDArray[np.uint8],
+    scanner: Scanner,
+    spacing: tuple[float, float, float],
+    rng: np.random.Generator,
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]:
+    """Slices [Z, H, W] (columns to the left, rows to the back) turned to the scanner's axes, with a slanted affine."""
+    from nibabel.orientations import apply_orientation, axcodes2ornt, inv_ornt_aff, ornt_transform
+
+    lean = np.radians(scanner.tilt + rng.normal(0, 1))
+    slant = np.array([[1, 0, 0], [0, np.cos(lean), -np.sin(lean)], [0, np.sin(lean), np.cos(lean)]])
+    shape = image.shape[::-1]
+    affine = np.eye(4)
+    affine[:3, :3] = slant @ np.diag([-spacing[0], -spacing[1], spacing[2]])
+    affine[:3, 3] = rng.normal(0, 8, 3) - affine[:3, :3] @ (np.array(shape) - 1) / 2
+    turn = ornt_transform(axcodes2ornt("LPS"), axcodes2ornt(scanner.axes))
+    filed = [apply_orientation(volume.transpose(2, 1, 0), turn) for volume in (image, label)]
+    return filed[0], filed[1], affine @ inv_ornt_aff(turn, shape)
+
+
+def _check(sites: int, volumes: int, size: int, seed: int) -> None:
+    if sites < 1:
+        raise FedSuperError(f"synth: --sites must be at least 1, got {sites}")
+    if volumes < FEWEST_VOLUMES:
+        raise FedSuperError(f"synth: --images must be at least {FEWEST_VOLUMES} volumes a site, got {volumes}")
+    if size < SMALLEST_SIZE:
+        raise FedSuperError(f"synth: --size must be at least {SMALLEST_SIZE} pixels, got {size}")
+    if seed < 0:
+        raise FedSuperError(f"synth: --seed must not be negative, got {seed}")
+
+
+def _write_site(folder: Path, site: Hospital, key: list[int], count: int, size: int) -> Iterator[None]:
+    """Write a site's volumes as NIfTI pairs, yielding after each."""
+    import nibabel
+
+    for kind in ("images", "labels"):
+        (folder / kind).mkdir(parents=True)
+    for number in range(1, count + 1):
+        image, label, affine = render(site, [*key, number], size)
+        for kind, voxels in (("images", image), ("labels", label)):
+            volume = nibabel.Nifti1Image(np.ascontiguousarray(voxels), affine)
+            volume.set_sform(affine, code="scanner")
+            volume.set_qform(affine, code="scanner")
+            volume.header.set_xyzt_units("mm")
+            nibabel.save(volume, folder / kind / f"{number:03d}.nii.gz")
+        yield
