@@ -41,6 +41,10 @@ def edit(folder: Path, change: Callable[[dict], object]) -> None:
     path.write_text(json.dumps(manifest))
 
 
+def tear(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-9])
+
+
 def test_round_trip(model: SuperModel, tmp_path: Path) -> None:
     model.extras["rotation"] = {"w": torch.arange(3.0)}
     save_super_model(model, tmp_path / "sm")
@@ -155,7 +159,7 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     "entry is text": (lambda f: edit(f, lambda m: m["files"].update({"global": "x"})), "points to None"),
     "no digest": (lambda f: edit(f, lambda m: m["files"]["global"].pop("sha256")), "no SHA-256"),
     "missing weights": (lambda f: (f / "global.safetensors").unlink(), "weights of 'global' are missing"),
-    "torn weights": (lambda f: (f / "global.safetensors").write_bytes((f / "global.safetensors").read_bytes()[:-9]), "torn or altered"),
+    "torn weights": (lambda f: tear(f / "global.safetensors"), "torn or altered"),
     "altered weights": (lambda f: (f / "personal-A.safetensors").write_bytes(b"x"), "torn or altered"),
 }
 

@@ -24,13 +24,15 @@ CPU = Compute(torch.device("cpu"))
 
 def some_samples(names: list[str], regions: int = 2, seed: int = 0) -> Samples:
     random = torch.Generator().manual_seed(seed)
-    images = torch.randn(len(names), 3, 32, 32, generator=random) * torch.rand(len(names), 1, 1, 1, generator=random) * 3
+    contrast = 3 * torch.rand(len(names), 1, 1, 1, generator=random)
+    images = contrast * torch.randn(len(names), 3, 32, 32, generator=random)
     masks = (torch.rand(len(names), regions, 32, 32, generator=random) > 0.6).to(torch.uint8)
     return Samples(images, masks, names, names)
 
 
 def curve(dice: list[float], images: int = 4) -> dict:
-    return {"gamma": list(GRID), "dice_sum": [value * images for value in dice], "to_global": [0] * len(GRID), "images": images}
+    sums = [value * images for value in dice]
+    return {"gamma": list(GRID), "dice_sum": sums, "to_global": [0] * len(GRID), "images": images}
 
 
 def test_the_curve_is_what_the_predictor_does_at_every_gamma() -> None:
