@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import torch
@@ -42,9 +43,11 @@ class SampleCache:
             return None
 
     def put(self, key: str, images: torch.Tensor, masks: torch.Tensor) -> None:
-        """Keep an entry, unless it alone would exceed the limit."""
-        if images.nbytes + masks.nbytes <= self.limit:
-            entry = {"images": images.contiguous(), "masks": masks.contiguous()}
+        """Keep an entry, unless it exceeds the limit alone or the disk is full: a cache may fail, a run may not."""
+        if images.nbytes + masks.nbytes > self.limit:
+            return
+        entry = {"images": images.contiguous(), "masks": masks.contiguous()}
+        with suppress(OSError, SafetensorError):
             atomic_write(self._path(key), lambda temporary: save_file(entry, temporary))
 
     def trim(self) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from fedsuper.data.decoding import check_size, decoding
+from fedsuper.data.layout import is_dicom_file
 from fedsuper.data.problems import DataProblem, some_of
 from fedsuper.files import atomic_write
 
@@ -75,7 +76,7 @@ def open_series(path: Path, pixels: bool = False) -> Series:
     """The headers of a series (or file), sorted and checked; with `pixels` the compressed pixels are read as well."""
     pydicom = _needed("pydicom", path)
     with decoding(path):
-        files = [path] if path.is_file() else [file for file in sorted(path.iterdir()) if _may_be_dicom(file)]
+        files = [path] if path.is_file() else [file for file in sorted(path.iterdir()) if is_dicom_file(file)]
         datasets = [pydicom.dcmread(file, stop_before_pixels=not pixels) for file in files]
         planes = [plane for dataset in datasets for plane in _planes(path, dataset)]
         _check_uniform(path, planes)
@@ -142,11 +143,6 @@ def _needed(module: str, path: Path) -> Any:
         return importlib.import_module(module)
     except ImportError:
         raise DataProblem(path, f"is DICOM and {module} is not installed", "pip install 'fedsuper[dicom]'") from None
-
-
-def _may_be_dicom(file: Path) -> bool:
-    hidden = file.name.startswith(".") or file.name.upper() == "DICOMDIR"
-    return file.is_file() and not hidden and file.suffix.lower() in (".dcm", ".ima", "")
 
 
 def _planes(path: Path, dataset: Any) -> list[Plane]:

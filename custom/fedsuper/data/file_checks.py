@@ -6,8 +6,6 @@ import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-
 from fedsuper.data import raster
 from fedsuper.data.findings import Level
 from fedsuper.data.image_io import Image, kind_of, read_image, read_label
@@ -74,8 +72,7 @@ def _check_image(report: FileReport, image: Image, task: Task) -> None:
 
 def _check_label(report: FileReport, path: Path, image: Image | None, task: Task) -> None:
     label = read_label(path, image)
-    check_label_values(label, task, path)
-    values = set(np.flatnonzero(np.bincount(label.ravel())).tolist())
+    values = set(check_label_values(label, task, path))
     report.shown = tuple(not values.isdisjoint(region) for region in task.regions.values())
     if values == {0}:
         report.note("warning", path, "is empty (background only)", "right if the image shows no region; else draw it")

@@ -113,8 +113,18 @@ def _visible(folder: Path) -> list[Path]:
     return sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
 
 
+def is_dicom_file(path: Path) -> bool:
+    """Whether a file belongs to a DICOM series: by its ending, or without one by the mark in its preamble."""
+    if path.name.startswith(".") or path.name.upper() == "DICOMDIR" or not path.is_file():
+        return False
+    if path.suffix:
+        return path.suffix.lower() in (".dcm", ".ima")
+    with path.open("rb") as file:
+        return file.read(132)[128:] == b"DICM"
+
+
 def _is_series(entry: Path) -> bool:
-    return entry.is_dir() and any(inner.suffix.lower() == ".dcm" for inner in entry.iterdir())
+    return entry.is_dir() and any(map(is_dicom_file, entry.iterdir()))
 
 
 def _by_stem(

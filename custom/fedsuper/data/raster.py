@@ -96,7 +96,8 @@ def _orientation(picture: Pillow.Image) -> int:
 
 def _upright(picture: Pillow.Image) -> Pillow.Image:
     picture.load()  # first, because a TIFF turns itself on loading and must not be turned twice
-    return ImageOps.exif_transpose(picture)
+    ImageOps.exif_transpose(picture, in_place=True)
+    return picture
 
 
 def _upright_array(picture: Pillow.Image) -> np.ndarray:

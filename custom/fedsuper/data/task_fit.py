@@ -26,20 +26,19 @@ def match_channels(array: np.ndarray, channels: int, path: Path) -> np.ndarray:
     raise DataProblem(path, f"has {have} channels, the task has {channels}", fix)
 
 
-def check_label_values(values: np.ndarray, task: Task, path: Path) -> None:
-    """Raise where a label (or the list of its values) holds values the task does not know.
+def check_label_values(label: np.ndarray, task: Task, path: Path) -> list[int]:
+    """The values a label holds; raises where the task does not know one of them.
 
     They are never mapped in silence: 255 may be the region, or what was not annotated.
     """
-    low, high = int(values.min()), int(values.max())
-    if low >= 0 and high <= 255:
-        found = np.flatnonzero(np.bincount(values.ravel(), minlength=256)).tolist()
+    if label.min() >= 0 and label.max() <= 255:
+        found = np.flatnonzero(np.bincount(label.ravel())).tolist()
     else:
-        found = np.unique(values).tolist()
+        found = np.unique(label).tolist()
     known = task.label_values
     strange = [value for value in found if value != 0 and value not in known]
     if not strange:
-        return
+        return found
     shown = ", ".join(map(str, strange[:6])) + (", ..." if len(strange) > 6 else "")
     what = f"holds the label values {shown}; the task knows 0 (background) and {', '.join(map(str, known))}"
     if set(found) <= {0, 255} and len(known) == 1:
