@@ -1,0 +1,92 @@
+"""Runs gathered into chapters: those on the same data, task and sites share one table and one set of figures."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedsuper.errors import FedSuperError
+from fedsuper.report.reading import POOLED, Entry, Run, read_run
+
+# Names as papers print them; any other method is shown as it is called.
+NAMES = {
+    "centralized": "Centralized",
+    "local": "Local",
+    "fedavg": "FedAvg",
+    "fedprox": "FedProx",
+    "scaffold": "Scaffold",
+    "fedsm": "FedSM",
+    "fedsm-extra": "FedSM-extra",
+    "fedsm-ensemble": "FedSM-ensemble",
+    "ft": "FT",
+    "apfl": "APFL",
+    "per-fedavg": "Per-FedAvg",
+    "pfedme": "pFedMe",
+    "fedrep": "FedRep",
+    "fedbn": "FedBN",
+    "iop-fl": "IOP-FL",
+    "feddg": "FedDG",
+}
+
+
+@dataclass
+class Chapter:
+    """Runs on the same data and task: their methods share one table."""
+
+    dataset: str
+    task: dict[str, Any]
+    sites: list[str]
+    runs: list[Run]
+
+    @property
+    def entries(self) -> list[Entry]:
+        return [entry for run in self.runs for entry in run.entries]
+
+    @property
+    def regions(self) -> list[str]:
+        return list(self.task.get("regions", {}))
+
+    @property
+    def scored(self) -> list[Entry]:
+        """The entries that have test scores."""
+        return [entry for entry in self.entries if entry.scores]
+
+
+def read_chapters(folders: Sequence[Path]) -> list[Chapter]:
+    """All runs, those with the same data set, task and sites together; labels are unique within a chapter."""
+    if not folders:
+        raise FedSuperError("report: no run given; name at least one folder that `fedsuper run` or `compare` wrote")
+    chapters: dict[str, Chapter] = {}
+    for run in map(read_run, dict.fromkeys(Path(folder) for folder in folders)):
+        dataset, task, sites = _subject(run)
+        key = repr((dataset, sorted(task.items(), key=str), sorted(sites)))
+        chapters.setdefault(key, Chapter(dataset, task, sites, [])).runs.append(run)
+    for chapter in chapters.values():
+        _label(chapter)
+    return list(chapters.values())
+
+
+def _subject(run: Run) -> tuple[str, dict[str, Any], list[str]]:
+    """Data set, task and sites, from the scores or else from the super models."""
+    manifests = [entry.manifest for entry in run.entries if entry.manifest]
+    task: dict[str, Any] = run.metrics.get("task") or next((manifest["task"] for manifest in manifests), {})
+    scored = [site for entry in run.entries for site in entry.scores.get("per_site", {})]
+    apart = [manifest for manifest in manifests if manifest["method"] != POOLED] or manifests
+    trained = [site for manifest in apart for site in manifest["sites"]]
+    sites = list(dict.fromkeys(scored or trained))
+    return str(run.metrics.get("dataset") or task.get("task") or run.folder.name), task, sites
+
+
+def _label(chapter: Chapter) -> None:
+    """Methods under their papers' names; one that several runs have is told apart by its run's folder."""
+    times = Counter(entry.method for entry in chapter.entries)
+    for entry in chapter.entries:
+        name = NAMES.get(entry.method, entry.method)
+        entry.label = f"{name} ({entry.run.resolve().name})" if times[entry.method] > 1 else name
+    again = Counter(entry.label for entry in chapter.entries)
+    for number, entry in enumerate(chapter.entries, start=1):
+        if again[entry.label] > 1:
+            entry.label = f"{entry.label} {number}"

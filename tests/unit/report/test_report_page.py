@@ -1,0 +1,266 @@
+"""The page: self-contained, true to the numbers, safe against hostile names, complete or quietly incomplete."""
+
+import json
+import re
+import shutil
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from fake_runs import SITES, scored, write_comparison, write_data_root, write_run, write_super_model
+
+from fedsuper.errors import FedSuperError
+from fedsuper.evaluation.results import write_results
+from fedsuper.report.html import write_figures, write_report
+
+VOID = {"meta", "link", "input", "br", "img", "hr", "image", "use", "path", "rect", "circle", "line"}
+
+
+class Page(HTMLParser):
+    """Collects what tests ask of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.targets: list[str] = []
+        self.tags: list[str] = []
+        self.open: list[str] = []
+        self.words: list[str] = []
+        self.unnamed: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = dict(attrs)
+        self.tags.append(tag)
+        self.targets += [str(value) for name, value in attrs if name in ("href", "src", "xlink:href", "action", "data")]
+        self.ids += [str(found["id"])] if "id" in found else []
+        if found.get("role") == "img" and not found.get("aria-label"):
+            self.unnamed.append(tag)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+
+def page_of(runs: list[Path], out: Path) -> str:
+    write_report(runs, out)
+    return out.read_text(encoding="utf-8")
+
+
+def test_it_is_one_file_that_loads_nothing(comparison_page: str) -> None:
+    page = Page(comparison_page)
+    assert not re.search(r"https?://|//[a-z]+\.", comparison_page)
+    assert all(target.startswith(("#", "data:image/png;base64,")) for target in page.targets)
+    assert not {"script", "link", "iframe", "object"} & set(page.tags)
+    assert "url(" not in re.sub(r"url\(#", "", comparison_page)
+    assert len(comparison_page) < 5_000_000
+
+
+def test_it_is_well_formed_and_accessible(comparison_page: str) -> None:
+    page = Page(comparison_page)
+    assert page.open == []
+    assert len(page.ids) == len(set(page.ids))
+    anchors = {target[1:] for target in page.targets if target.startswith("#")}
+    assert anchors <= set(page.ids)
+    assert page.unnamed == []
+    assert page.tags.count("h1") == 1
+
+
+def test_it_holds_the_numbers_of_metrics_json(comparison: Path, comparison_page: str) -> None:
+    metrics = json.loads((comparison / "metrics.json").read_text())
+    table = comparison_page[comparison_page.index("Test results") : comparison_page.index("Is the difference real?")]
+    for scores in metrics["methods"].values():
+        for value in (
+            scores["client_avg"],
+            scores["global"],
+            *(v for by in scores["per_site"].values() for v in by.values()),
+        ):
+            assert f">{value:.3f}<" in table
+        assert f"± {scores['std']['client_avg']:.3f}" in table
+    best = metrics["methods"]["fedsm"]
+    lead = comparison_page[comparison_page.index('class="lead"') : comparison_page.index("</header>")]
+    assert f"<strong>{best['client_avg']:.3f}</strong>" in lead
+    assert f"<strong>{best['global']:.3f}</strong>" in lead
+    gain = best["client_avg"] - metrics["methods"]["fedavg"]["client_avg"]
+    assert f"+{gain:.3f}" in lead
+    assert f"{best['selector']['balanced_accuracy']:.3f}" in lead
+    pair = next(p for p in metrics["paired"] if {p["a"], p["b"]} == {"fedavg", "fedsm"})
+    assert f"+{abs(pair['difference']):.3f}" in comparison_page
+
+
+def test_the_best_federated_method_is_marked_and_references_never_are(comparison_page: str) -> None:
+    rows = re.findall(
+        r"<tr( class=\"reference\")?><th scope=\"row\"><i[^>]*></i>(\w+)</th>(.*?)</tr>", comparison_page, re.S
+    )
+    marked = {name: len(re.findall(r'class="[^"]*best', cells)) for _, name, cells in rows if "title=" in cells}
+    assert marked == {"FedAvg": 0, "FedSM": len(SITES) + 2, "Centralized": 0, "Local": 0}  # Centralized scores higher
+
+
+def test_every_section_is_there(comparison_page: str) -> None:
+    for anchor in ("results", "statistics", "training", "matrix", "selector-fedsm", "examples", "run"):
+        assert f'id="part-1-{anchor}"' in comparison_page
+    assert "γ = 0.7" in comparison_page
+    assert "method: fedsm" in comparison_page
+    assert "Ranked by Dice; shown: the median." in comparison_page
+
+
+def test_hostile_names_are_escaped(tmp_path: Path) -> None:
+    sites = ['<script>alert("x")</script>', "a$b$c & \"d'", "</svg><img src=x onerror=alert(1)>"]
+    text = page_of([write_comparison(tmp_path / "run", ("fedavg", "fedsm"), (0,), sites)], tmp_path / "report.html")
+    page = Page(text)
+    assert "script" not in page.tags
+    assert "img" not in page.tags
+    assert page.open == []
+    words = "".join(page.words)
+    for site in sites:
+        assert site in words
+    assert "a$b$c" in words
+
+
+def test_one_run_without_examples(tmp_path: Path) -> None:
+    text = page_of([write_run(tmp_path / "run", "fedsm")], tmp_path / "report.html")
+    assert "FedSM trained at 3 sites" in text
+    assert 'id="part-1-selector-fedsm"' in text
+    assert 'id="part-1-statistics"' not in text
+    assert 'id="part-1-matrix"' not in text
+    assert "No example images were saved" in text
+
+
+def test_several_runs_on_the_same_data_share_a_table_and_statistics(tmp_path: Path) -> None:
+    runs = [
+        write_run(tmp_path / name, name.split("-")[0], seed)
+        for seed, name in enumerate(("fedavg", "fedsm-a", "fedsm-b"))
+    ]
+    text = page_of(runs, tmp_path / "report.html")
+    assert text.count("<article") == 1
+    for label in ("FedAvg", "FedSM (fedsm-a)", "FedSM (fedsm-b)"):
+        assert f"</i>{label}</th>" in text
+    assert 'id="part-1-statistics"' in text
+    assert Page(text).open == []
+
+
+def test_runs_on_other_sites_get_a_chapter_of_their_own(tmp_path: Path) -> None:
+    runs = [write_run(tmp_path / "one", "fedavg"), write_run(tmp_path / "two", "fedavg", sites=["xenon", "yttrium"])]
+    text = page_of(runs, tmp_path / "report.html")
+    page = Page(text)
+    assert text.count("<article") == 2
+    assert len(page.ids) == len(set(page.ids))
+
+
+def test_a_run_that_was_not_scored_yet(tmp_path: Path) -> None:
+    write_super_model(tmp_path / "run" / "supermodel", "fedsm")
+    text = page_of([tmp_path / "run"], tmp_path / "report.html")
+    assert "not scored yet" in text
+    assert "No test scores yet: FedSM." in text
+    assert 'id="part-1-training"' in text
+    assert 'id="part-1-results"' not in text
+
+
+def test_scores_told_by_sites_stand_in_for_metrics(tmp_path: Path) -> None:
+    folder = tmp_path / "run" / "supermodel"
+    write_super_model(folder, "fedavg")
+    manifest = json.loads((folder / "supermodel.json").read_text())
+    manifest["metrics"]["test"] = {
+        site: {site: {"disc": 0.8, "cup": 0.6 + 0.1 * place, "mean": 0.7 + 0.05 * place, "n": 10 * (place + 1)}}
+        for place, site in enumerate(SITES)
+    }
+    (folder / "supermodel.json").write_text(json.dumps(manifest))
+    text = page_of([tmp_path / "run"], tmp_path / "report.html")
+    assert ">0.750<" in text  # the mean over sites
+    assert f">{(0.7 * 10 + 0.75 * 20 + 0.8 * 30) / 60:.3f}<" in text
+
+
+def test_scores_without_super_models(tmp_path: Path) -> None:
+    write_results(tmp_path / "run", write_data_root(tmp_path / "data"), [scored("fedavg", 0)])
+    text = page_of([tmp_path / "run"], tmp_path / "report.html")
+    assert 'id="part-1-results"' in text
+    assert "No training history found: FedAvg." in text
+
+
+def test_a_comparison_under_way_shows_what_is_finished(tmp_path: Path, comparison: Path) -> None:
+    shutil.copytree(comparison / "runs" / "fedavg", tmp_path / "run" / "runs" / "fedavg")
+    assert "FedAvg trained at 3 sites" in page_of([tmp_path / "run"], tmp_path / "report.html")
+
+
+def test_runs_left_over_from_an_earlier_comparison_are_ignored(tmp_path: Path) -> None:
+    run = write_comparison(tmp_path / "run", ("fedavg",), (0,), examples=False)
+    write_super_model(run / "runs" / "fedsm" / "seed-0" / "supermodel", "fedsm")
+    assert "FedSM" not in page_of([run], tmp_path / "report.html")
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "words"),
+    [
+        ("metrics.json", '{"methods": {"fedsm"', "torn"),
+        ("metrics.json", "[]", "expected an object"),
+        ("metrics.json", '{"methods": {"fedsm": {"client_avg": 1}}}', "does not map methods to scores"),
+        ("per_image.csv", "method,seed,site\nfedsm,0,amber\n", "has no column image"),
+        ("per_image.csv", "method,seed,site,image,case,mean,model\nfedsm,0,amb", "row 2 is torn"),
+        ("per_image.csv", "method,seed,site,image,case,mean,model\nfedsm,0,a,i,c,x,m\n", "not a number"),
+        ("supermodel/supermodel.json", "{", "not JSON"),
+        ("study.yaml", "a: [", "torn"),
+        ("examples/index.json", '{"rule": "r", "regions": [], "examples": [{}]}', "torn"),
+        ("examples/000-image.png", None, "cannot be read"),
+        ("examples/000-true-disc.png", "not a picture", "not a PNG"),
+        ("features.csv", "site,image,x,y\nA,i,1\n", "row 2 is torn"),
+    ],
+)
+def test_torn_inputs_are_one_line(tmp_path: Path, file: str, content: str | None, words: str) -> None:
+    run = write_run(tmp_path / "run", "fedsm", examples=True)
+    path = run / file
+    if content is None:
+        path.unlink()
+    else:
+        path.write_text(content)
+    with pytest.raises(FedSuperError) as caught:
+        write_report([run], tmp_path / "report.html")
+    message = str(caught.value)
+    assert words in message
+    assert str(path) in message
+    assert "\n" not in message
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_examples_cannot_name_files_outside_their_folder(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", "fedsm", examples=True)
+    index = json.loads((run / "examples" / "index.json").read_text())
+    index["examples"][0]["picture"] = "../study.yaml"
+    (run / "examples" / "index.json").write_text(json.dumps(index))
+    with pytest.raises(FedSuperError, match="plain file name"):
+        write_report([run], tmp_path / "report.html")
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_folder_that_is_no_run(tmp_path: Path, exists: bool) -> None:
+    if exists:
+        (tmp_path / "run").mkdir()
+    with pytest.raises(FedSuperError, match="neither|no such folder"):
+        write_report([tmp_path / "run"], tmp_path / "report.html")
+
+
+def test_two_reports_of_a_run_are_the_same_bytes(comparison: Path, comparison_page: str, tmp_path: Path) -> None:
+    assert page_of([comparison], tmp_path / "again.html") == comparison_page
+
+
+def test_figures_can_be_saved_as_files(tmp_path: Path) -> None:
+    saved = write_figures([write_run(tmp_path / "run", "fedsm", examples=True)], tmp_path / "figures")
+    names = {path.stem for path in saved}
+    assert names == {
+        "training",
+        "fedsm-confusion",
+        "fedsm-selector-rounds",
+        "fedsm-gamma",
+        "fedsm-frequencies",
+        "examples",
+    }
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in saved)
