@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from import_trees import AFFINE, TREES, circle, drawing, gland, photograph, save, save_nifti, volume
+from import_trees import AFFINE, TREES, circle, drawing, gland, photograph, save, save_metaimage, save_nifti, volume
 from PIL import Image
 
 from fedsuper.data.image_io import read_image, read_label
@@ -227,6 +227,26 @@ def test_riga_majority_survives_raters_that_cannot_be_told(tmp_path):
     label = np.asarray(Image.open(tmp_path / "root/site/labels/MESSIDOR-image1.png"))
     expected = circle(50, 160).astype(int) + circle(20, 160)  # three of the four usable raters cover these
     assert (label != expected).mean() < 0.01
+
+
+def test_promise12_never_pairs_across_folders(tmp_path):
+    """The test cases carry the names of training cases: their images must not get training labels."""
+    TREES["promise12"](tmp_path / "raw")
+    save_metaimage(tmp_path / "raw/TestData/Case00.mhd", volume(9))
+    result = import_dataset("promise12", tmp_path / "raw", tmp_path / "root/site")
+    assert [skipped.name for skipped in result.skipped] == ["Case00"]
+    image = read_image(tmp_path / "root/site/images/Case00.nii.gz")
+    assert np.array_equal(image.frame.to_file(image.array[:, 0]), volume(0))
+
+
+def test_prostatex_takes_the_series_the_mask_was_drawn_on(tmp_path):
+    TREES["prostatex"](tmp_path / "raw")
+    folder = tmp_path / "raw/Files/prostate"
+    save_nifti(folder / "Images/ProstateX-0001_t2_tse_tra_1.nii.gz", volume(9))
+    (folder / "image_list.csv").write_text("T2\nProstateX-0000_t2_tse_tra_4\nProstateX-0001_t2_tse_tra_10\n")
+    import_dataset("prostatex", tmp_path / "raw", tmp_path / "root/site")
+    image = read_image(tmp_path / "root/site/images/ProstateX-0001.nii.gz")
+    assert np.array_equal(image.frame.to_file(image.array[:, 0]), volume(1))
 
 
 def test_known_bad_cases_are_left_out(tmp_path):

@@ -8,26 +8,31 @@ from pathlib import Path
 
 from fedsuper.data.importers.base import PROSTATE, Importer, Survey
 from fedsuper.data.importers.metaimage import read_metaimage
-from fedsuper.data.importers.raw_files import by_stem, files_under, with_suffix
+from fedsuper.data.importers.raw_files import files_under, with_suffix
 from fedsuper.data.importers.volumes import volume_entry
 
 # The order of the training cases; see docs/reference/datasets/promise12.md for what this rests on.
 HOSPITALS = {"bidmc": range(0, 13), "runmc": range(13, 26), "ucl": range(26, 38), "hk": range(38, 50)}
-CASE = re.compile(r"(Case\d+)", re.IGNORECASE)
-LABEL = re.compile(r"(Case\d+)_segmentation", re.IGNORECASE)
+CASE = re.compile(r"(case\d+)(_segmentation)?", re.IGNORECASE)
 
 
 def survey(raw: Path, part: str | None) -> Survey:
-    """`CaseNN.mhd` with `CaseNN_segmentation.mhd`, in one folder or in the three parts of the download."""
+    """`CaseNN.mhd` with `CaseNN_segmentation.mhd` beside it: training and test cases have the same names."""
     found = Survey()
-    files = with_suffix(files_under(raw), ".mhd", ".mha")
-    labels = by_stem(files, lambda stem: _name(LABEL.fullmatch(stem)))
-    for name, image in sorted(by_stem(files, lambda stem: _name(CASE.fullmatch(stem))).items()):
+    images: list[tuple[str, Path]] = []
+    labels: dict[tuple[Path, str], Path] = {}
+    for path in with_suffix(files_under(raw), ".mhd", ".mha"):
+        match = CASE.fullmatch(path.stem)
+        if match and match[2]:
+            labels[path.parent, match[1].capitalize()] = path
+        elif match:
+            images.append((match[1].capitalize(), path))
+    for name, image in images:
         if part is not None and int(name[4:]) not in HOSPITALS[part]:
             continue
-        label = labels.get(name)
+        label = labels.get((image.parent, name))
         if label is None:
-            found.skip(name, f"no {name}_segmentation.mhd beside it (a test case has none)")
+            found.skip(name, f"no {name}_segmentation.mhd beside {image.parent.name}/{image.name}")
             continue
         found.entries.append(
             volume_entry(name, partial(read_metaimage, image), partial(read_metaimage, label), label.name)
@@ -35,10 +40,6 @@ def survey(raw: Path, part: str | None) -> Survey:
     numbers = {int(entry.name[4:]) for entry in found.entries}
     found.note_merged("promise12", [hospital for hospital, cases in HOSPITALS.items() if numbers & set(cases)])
     return found
-
-
-def _name(match: re.Match[str] | None) -> str | None:
-    return match[1].capitalize() if match else None
 
 
 PROMISE12 = Importer(
