@@ -24,6 +24,7 @@ from fedsuper.inference.predictor import Predictor, SliceBatch
 from fedsuper.train.device import Compute
 
 AVERAGE = "average"
+ORACLE = "oracle"
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,8 @@ def evaluate_modes(
     """Several modes at once: images are read and prepared once and each model runs at most once on each of them.
 
     The split is the one training made (the study is in the manifest). `sites` limits the folders; `store` keeps
-    prepared images for further calls. `average` is the mean of the personalized models' scores.
+    prepared images for further calls. `average` is the mean of the personalized models' scores,
+    `oracle` the score of the model that the label shows to be best on the image.
     """
     predictor = Predictor(super_model, compute)
     found = read_task(root)
@@ -174,15 +176,16 @@ def federation_names(super_model: SuperModel, root: Path) -> dict[str, str]:
 
 
 def _members(predictor: Predictor, name: str, own: str | None, options: ModeOptions) -> list[Mode]:
-    """The modes whose scores are averaged: one, except for `average`.
+    """The modes whose scores make up a row: one, except for `average` (their mean) and `oracle` (the best by label).
 
     An outside site has no model of its own: `own` there is the global model, and without one the average.
     """
     if name == "own" and (own is None or own not in predictor.super_model.personal):
         name = GLOBAL if GLOBAL in predictor.experts else AVERAGE
-    if name != AVERAGE:
+    if name not in (AVERAGE, ORACLE):
         return [create_mode(predictor, name, options)]
-    models = [GLOBAL if model == GLOBAL else f"{SITE_PREFIX}{model}" for model in score_models(predictor)]
+    experts = list(predictor.experts) if name == ORACLE else score_models(predictor)
+    models = [GLOBAL if model == GLOBAL else f"{SITE_PREFIX}{model}" for model in experts]
     return [create_mode(predictor, model, options) for model in models]
 
 
@@ -199,8 +202,10 @@ def _score_portion(
         here = slice(start, start + len(case.images))
         start = here.stop
         scores = [_case_dice(predictor, case, outcome.probabilities[here]) for _, outcome in outcomes]
-        gamma, outcome = outcomes[0]
-        chosen = AVERAGE if len(outcomes) > 1 else "+".join(dict.fromkeys(outcome.chosen[here]))
+        best = max(range(len(scores)), key=lambda index: float(scores[index].mean())) if mode == ORACLE else 0
+        scores = [scores[best]] if mode == ORACLE else scores
+        gamma, outcome = outcomes[best]
+        chosen = AVERAGE if len(scores) > 1 else "+".join(dict.fromkeys(outcome.chosen[here]))
         q = outcome.selector[here].mean(dim=0).tolist() if outcome.selector is not None else []
         probabilities = dict(zip(predictor.classes, q, strict=True)) if q else {}
         by_region = dict(zip(predictor.task.regions, torch.stack(scores).mean(dim=0).tolist(), strict=True))

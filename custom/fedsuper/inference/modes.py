@@ -201,8 +201,9 @@ def create_mode(predictor: Predictor, name: str | None = None, options: ModeOpti
             raise FedSuperError(f"mode {name}: no personalized model of '{site}'; there are: "
                                 f"{', '.join(predictor.super_model.personal) or 'none'}")
         return Own(predictor, ModeOptions(options.gamma, site, options.vote))
-    if name == "average":
-        raise FedSuperError("mode average is the mean of the models' scores, a number and not a mask; "
+    if name in ("average", "oracle"):
+        which = "mean of" if name == "average" else "best (by the label) among"
+        raise FedSuperError(f"mode {name} is the {which} the models' scores, a number and not a mask; "
                             "use it with evaluate, or --mode ensemble to predict")
     if name not in MODES:
         raise FedSuperError(f"mode '{name}' is not known; use one of {', '.join(MODES)} or site:NAME")

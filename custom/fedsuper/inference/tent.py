@@ -57,10 +57,10 @@ class TentAdapter:
             self.optimizer = self._fresh_optimizer()
         placed = self.compute.place(images)
         for _ in range(self.options.steps):
-            with self.compute.autocast():
-                logits = self.net(placed)
+            with torch.enable_grad(), self.compute.autocast():
+                value = entropy(self.net(placed).float()).mean()
             self.optimizer.zero_grad(set_to_none=True)
-            entropy(logits.float()).mean().backward()
+            value.backward()
             self.optimizer.step()
         with torch.no_grad(), self.compute.autocast():
             return self.net(placed).float().cpu()

@@ -16,10 +16,14 @@ from fedsuper.errors import FedSuperError
 from fedsuper.inference.image_by_image import ImageByImage
 from fedsuper.inference.modes import ModeOptions
 from fedsuper.inference.predictor import Predictor
-from fedsuper.models.rotation import RotationHead, encoder_parameters, rotation_loss, turned
+from fedsuper.models.rotation import (
+    ROTATION_HEAD,
+    RotationHead,
+    encoder_parameters,
+    rotation_loss,
+    turned,
+)
 from fedsuper.train.device import Compute
-
-ROTATION_HEAD = "rotation-head"
 
 
 @dataclass(frozen=True)
@@ -44,21 +48,25 @@ class RotationAdapter:
     def logits(self, images: Tensor) -> Tensor:
         """Adapt on `images`, then predict them."""
         placed = self.compute.place(images)
-        net, head = self.both["net"], self.both["head"]
-        if self.optimizer is None:
-            adapted = [*encoder_parameters(net, placed[:1]), *head.parameters()]
-            self.optimizer = torch.optim.SGD(adapted, self.options.lr)
         if not self.options.online:
             self.both.load_state_dict(self.start)
-        copies, turns = turned(placed)
+        with torch.enable_grad():
+            self._adapt(placed)
+        with torch.no_grad(), self.compute.autocast():
+            return self.both["net"](placed).float().cpu()
+
+    def _adapt(self, images: Tensor) -> None:
+        net, head = self.both["net"], self.both["head"]
+        if self.optimizer is None:
+            adapted = [*encoder_parameters(net, images[:1]), *head.parameters()]
+            self.optimizer = torch.optim.SGD(adapted, self.options.lr)
+        copies, turns = turned(images)
         for _ in range(self.options.steps):
             self.optimizer.zero_grad(set_to_none=True)
             with self.compute.autocast():
                 loss = rotation_loss(net, head, copies, turns)
             loss.backward()
             self.optimizer.step()
-        with torch.no_grad(), self.compute.autocast():
-            return net(placed).float().cpu()
 
 
 class RotationTraining(ImageByImage):

@@ -29,6 +29,7 @@ METHODS: dict[str, str] = {
     "fedbn": "fedsuper.methods.fedbn:FedBN",
     "iop-fl": "fedsuper.methods.iop_fl:IOPFL",
     "feddg": "fedsuper.methods.feddg:FedDG",
+    "ttt": "fedsuper.methods.ttt:TTT",
 }
 
 

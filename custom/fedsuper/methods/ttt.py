@@ -15,12 +15,11 @@ from pydantic import Field
 from torch import nn
 
 from fedsuper.config import Strict
-from fedsuper.core.aggregate import weighted_mean
 from fedsuper.core.state import Models, clone
 from fedsuper.core.supermodel import GLOBAL, SuperModel
 from fedsuper.methods.fedavg import FedAvg
 from fedsuper.methods.nets import input_planes, segmentation_net
-from fedsuper.methods.server import Server, Update, uploads
+from fedsuper.methods.server import Server, Update, average
 from fedsuper.methods.site import Site
 from fedsuper.models.rotation import ROTATION_HEAD, TURNS, RotationHead, deepest_features, rotation_loss
 from fedsuper.train.learner import Batch, Learner, make_optimizer
@@ -37,22 +36,27 @@ class TTTKnobs(Strict):
 
 
 class RotationLearner(Learner):
-    """A segmentation model and a rotation head that train together; every image is turned at random once a step."""
+    """A segmentation model and a rotation head that train together; every image is turned at random once a step.
+
+    The rotation task gets the images as they are: after random flips a half turn could not be told from none.
+    """
 
     def __init__(self, role: str, site: Site, head: nn.Module, weight: float) -> None:
         both = nn.ModuleDict({"net": site.segmentation(site.received[role]), "head": head.to(site.compute.device)})
         optimizer = make_optimizer(list(both.parameters()), site.study.optimizer)
         super().__init__(role, both, optimizer, site.loss, site.compute)
         self.segmentation, self.head, self.weight = both["net"], head, weight
+        self.images = site.train.images
         self.random = generator(site.study.seed, site.name, site.round, "rotation")
 
     def objective(self, batch: Batch) -> torch.Tensor:
-        turns = torch.randint(TURNS, (len(batch.images),), generator=self.random)
-        turned = torch.stack([torch.rot90(image, int(turn), (1, 2)) for image, turn in zip(batch.images, turns, strict=True)])
         with self.compute.autocast():
             value = self.loss(self.segmentation(batch.images), batch.masks)
             if self.weight == 0:
                 return value
+            turns = torch.randint(TURNS, (len(batch.index),), generator=self.random)
+            pairs = zip(self.images[batch.index], turns.tolist(), strict=True)
+            turned = self.compute.place(torch.stack([torch.rot90(image, turn, (1, 2)) for image, turn in pairs]))
             return value + self.weight * rotation_loss(self.segmentation, self.head, turned, turns.to(turned.device))
 
     def state(self) -> dict[str, torch.Tensor]:
@@ -92,9 +96,9 @@ class TTT(FedAvg):
         return super().uplink(site, learners) | {ROTATION_HEAD: clone(learner.head.state_dict())}
 
     def aggregate(self, server: Server, updates: dict[str, Update]) -> Models:
-        states, weights = uploads(updates, ROTATION_HEAD)
-        head = {ROTATION_HEAD: weighted_mean(states, weights)} if states else {}
-        return super().aggregate(server, updates) | head | {BEST_HEAD: self._head(server)}
+        head = average(updates, ROTATION_HEAD)
+        moved = super().aggregate(server, updates) | {BEST_HEAD: self._head(server)}
+        return moved if head is None else moved | {ROTATION_HEAD: head}
 
     def super_model(self, server: Server) -> SuperModel:
         super_model = super().super_model(server)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from fedsuper.errors import FedSuperError
 
+ROTATION_HEAD = "rotation-head"  # its name among a super model's extras
 TURNS = 4
 TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 
