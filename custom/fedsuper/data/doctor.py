@@ -15,7 +15,15 @@ from fedsuper.data.file_checks import FileReport, check_item
 from fedsuper.data.findings import Diagnosis, Finding, SiteCount, to_json_text, to_text
 from fedsuper.data.layout import Item, find_sites, scan_site
 from fedsuper.data.problems import DataProblem
-from fedsuper.data.site_checks import Note, check_copies, check_scan, check_site, check_site_names, check_split
+from fedsuper.data.site_checks import (
+    Note,
+    check_channels,
+    check_copies,
+    check_scan,
+    check_site,
+    check_site_names,
+    check_split,
+)
 from fedsuper.data.task import Task, read_task
 
 Progress = Callable[[int, int], None]
@@ -60,7 +68,7 @@ def examine(root: Path, progress: Progress | None = None, workers: int = WORKERS
         add(site, check_split(root / site, scans[site].items))
         add(site, (note for report in reports[site] for note in report.notes))
         add(site, check_site(root / site, reports[site], task))
-    for site, note in check_copies(reports):
+    for site, note in (*check_channels(root, reports, task), *check_copies(reports)):
         add(site, [note])
     findings.sort(key=lambda finding: (finding.level, finding.site))
     counts = {site: SiteCount(len(scan.items), len({item.case for item in scan.items})) for site, scan in scans.items()}

@@ -17,7 +17,7 @@ from fedsuper.data.image_io import Image, read_image, read_label
 from fedsuper.data.layout import Item
 from fedsuper.data.problems import DataProblem
 from fedsuper.data.task import Task
-from fedsuper.data.task_fit import check_label_values, match_channels
+from fedsuper.data.task_fit import check_label_values, match_channels, unlike_the_rest
 
 MIN_CASES = 5
 MAX_ITEMS = 200  # files that are opened; more would not change a mean that matters
@@ -62,8 +62,8 @@ def compare_fingerprints(prints: Mapping[str, Mapping[str, Any]], task: Task) ->
     A site whose folder is broken sends `{"error": text}` in place of a fingerprint.
     """
     problems = []
-    channels = [one["channels"] for one in prints.values() if "error" not in one]
-    usual = task.channels if task.channels in channels else mode(channels or [task.channels])
+    channels = {site: one["channels"] for site, one in prints.items() if "error" not in one}
+    usual, unlike = unlike_the_rest(channels, task)
     for site in sorted(prints):
         one = prints[site]
         if "error" in one:
@@ -74,7 +74,7 @@ def compare_fingerprints(prints: Mapping[str, Mapping[str, Any]], task: Task) ->
             if theirs.get(key) != ours:
                 what = f"{site}: dataset.json says {key} {theirs.get(key)}, the study expects {ours}"
                 problems.append(f"{what}; use the study's dataset.json and labels")
-        if one["channels"] != usual:
+        if site in unlike:
             what = f"{site}: its images have {one['channels']} channel(s), those of the other sites {usual}"
             problems.append(f"{what}; convert them, or keep the site out of this study")
     return problems
@@ -100,10 +100,9 @@ def describe_fingerprints(prints: Mapping[str, Mapping[str, Any]]) -> str:
 
 def _row(item: Item, task: Task) -> dict[str, Any]:
     image = read_image(item.image)
-    array = match_channels(image.array, task.channels, item.image)
-    grey = bool((array == array[:, :1]).all())
+    match_channels(image.array, task.channels, item.image)
     return {
-        "channels": 1 if grey else array.shape[1],
+        "channels": image.array.shape[1],
         "size": image.stack_shape,
         "spacing": image.spacing,
         "quantiles": np.quantile(image.array, QUANTILES).tolist(),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -51,7 +53,8 @@ def find_sites(root: Path) -> list[str]:
     if not root.is_dir():
         state = "is not a folder" if root.exists() else "does not exist"
         raise DataProblem(root, state, "give the data root, the folder that holds dataset.json and one folder per site")
-    sites = sorted(entry.name for entry in _visible(root) if (entry / "images").is_dir())
+    with _listing(root):
+        sites = sorted(entry.name for entry in _visible(root) if (entry / "images").is_dir())
     if not sites:
         fix = "put images in ROOT/<site>/images (see docs/how-to/bring-your-data.md)"
         if (root / "images").is_dir():
@@ -89,8 +92,9 @@ def list_items(folder: Path, require_labels: bool) -> list[Item]:
 def scan_site(folder: Path, require_labels: bool) -> SiteScan:
     """Pair the images of a site folder with labels and cases, and collect what is wrong with their names."""
     folder, scan = Path(folder), SiteScan()
-    images = _by_stem(folder / "images", IMAGE_SUFFIXES, scan, "image")
-    labels = _by_stem(folder / "labels", LABEL_SUFFIXES, scan, "label", needed=require_labels)
+    with _listing(folder):
+        images = _by_stem(folder / "images", IMAGE_SUFFIXES, scan, "image")
+        labels = _by_stem(folder / "labels", LABEL_SUFFIXES, scan, "label", needed=require_labels)
     if not images and not scan.problems:
         fix = f"put {', '.join(suffix.lstrip('.') for suffix in IMAGE_SUFFIXES)} files there"
         scan.problems.append(DataProblem(folder / "images", "holds no image", fix))
@@ -107,6 +111,15 @@ def scan_site(folder: Path, require_labels: bool) -> SiteScan:
             fix = f"add the image {name} to images/ (same name before the ending), or remove the label"
             scan.problems.append(DataProblem(labels[name], "is a label without an image", fix))
     return scan
+
+
+@contextmanager
+def _listing(folder: Path) -> Iterator[None]:
+    """Turn what the operating system refuses into one line."""
+    try:
+        yield
+    except OSError as error:
+        raise DataProblem(folder, f"cannot be listed ({error.strerror})", "check its permissions") from None
 
 
 def _visible(folder: Path) -> list[Path]:

@@ -19,7 +19,7 @@ def open_header(path: Path) -> Any:
     """The nibabel image of `path` with its header checked and its voxels not yet read."""
     import nibabel
 
-    with decoding(path):
+    with decoding(path), nibabel.imageglobals.LoggingOutputSuppressor():
         image = nibabel.load(path)
         if not isinstance(image, (nibabel.Nifti1Image, nibabel.Nifti2Image)):
             raise DataProblem(path, f"is a {type(image).__name__}, not NIfTI", "convert it to NIfTI")

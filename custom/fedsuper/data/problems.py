@@ -11,12 +11,18 @@ class DataProblem(FedSuperError):  # noqa: N818 (the doctor calls it a problem, 
     """One thing wrong with one file or folder: where, what, and how to mend it."""
 
     def __init__(self, where: Path | str, what: str, fix: str):
-        self.where, self.what, self.fix = str(where), " ".join(what.split()), " ".join(fix.split())
+        self.where, self.what, self.fix = (one_line(str(part)) for part in (where, what, fix))
         super().__init__(f"{self.where}: {self.what}; {self.fix}")
 
     def __reduce__(self) -> tuple[type[DataProblem], tuple[str, str, str]]:
         # The default would rebuild from the joined message and fail, hiding the problem when it crosses processes.
         return type(self), (self.where, self.what, self.fix)
+
+
+def one_line(text: str) -> str:
+    """`text` as one printable line: names come from file systems and files, and may hold anything."""
+    escaped = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in " ".join(text.split(None)))
+    return "".join(escaped)
 
 
 def some_of(names: list[str], limit: int = 3) -> str:

@@ -6,7 +6,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-from statistics import median
+from statistics import median, mode
 
 from fedsuper.data.file_checks import FileReport
 from fedsuper.data.findings import Level
@@ -14,6 +14,7 @@ from fedsuper.data.layout import Item, SiteScan
 from fedsuper.data.problems import DataProblem, some_of
 from fedsuper.data.splits import PARTS, SPLITS_FILE, split_problems, too_few_cases
 from fedsuper.data.task import Task
+from fedsuper.data.task_fit import unlike_the_rest
 from fedsuper.data.text_files import read_json_object
 
 Note = tuple[Level, DataProblem]
@@ -91,6 +92,19 @@ def check_site(folder: Path, reports: list[FileReport], task: Task) -> Iterator[
         level: Level = "error" if len(missing) == len(task.regions) else "warning"
         what = f"show the region {some_of(missing)} nowhere"
         yield level, DataProblem(folder / "labels", what, "check the label values against dataset.json")
+
+
+def check_channels(root: Path, reports: dict[str, list[FileReport]], task: Task) -> Iterator[tuple[str, Note]]:
+    """Sites whose images have other channels than those of the rest, which would stop the study; each with its site."""
+    found = {
+        site: [report.channels for report in of_site if report.channels is not None]
+        for site, of_site in reports.items()
+    }
+    usual, unlike = unlike_the_rest({site: mode(channels) for site, channels in found.items() if channels}, task)
+    for site in unlike:
+        what = f"hold {mode(found[site])} channel(s), those of the other sites {usual}"
+        fix = f"save them with {usual} channel(s), or keep the site out of the study"
+        yield site, ("error", DataProblem(root / site / "images", what, fix))
 
 
 def check_copies(reports: dict[str, list[FileReport]]) -> Iterator[tuple[str, Note]]:

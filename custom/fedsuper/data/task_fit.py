@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from statistics import mode
 
 import numpy as np
 
@@ -24,6 +26,16 @@ def match_channels(array: np.ndarray, channels: int, path: Path) -> np.ndarray:
         return array[:, :1]
     fix = "convert the image, or correct 'channels' in dataset.json"
     raise DataProblem(path, f"has {have} channels, the task has {channels}", fix)
+
+
+def unlike_the_rest(channels: Mapping[str, int], task: Task) -> tuple[int, list[str]]:
+    """The channels that the sites' images usually have, and the sites whose images have others.
+
+    `channels` are those of most images of each site, counted up to the task's (a colour file of a grey task is grey).
+    """
+    counted = {site: min(count, task.channels) for site, count in channels.items()}
+    usual = task.channels if task.channels in counted.values() else mode(counted.values() or [task.channels])
+    return usual, sorted(site for site, count in counted.items() if count != usual)
 
 
 def check_label_values(label: np.ndarray, task: Task, path: Path) -> list[int]:

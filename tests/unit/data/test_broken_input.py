@@ -190,6 +190,12 @@ BROKEN: dict[str, Broken] = {
         "warning",
         trains=True,
     ),
+    "a grey site": Broken(
+        lambda r: [write_picture(r / f"b/images/eye{i}.png", noise(32, 32) + np.uint8(i)) for i in range(4)],
+        "b/images",
+        "hold 1 channel(s), those of the other sites 3",
+        trains=True,
+    ),
     # volumes
     "torn nii.gz": Broken(torn(CASE, 0.6), CASE, "cannot be read", sound=prostate_root),
     "flipped byte in nii.gz": Broken(flipped_byte(CASE), CASE, "CRC", sound=prostate_root),
@@ -339,7 +345,7 @@ BROKEN: dict[str, Broken] = {
     "sites differ in case": Broken(moved("b", "A"), "A", "only in upper and lower case", trains=True),
     "unprintable name": Broken(
         all_of(moved(EYE, "a/images/eye\x07.png"), moved(EYE_LABEL, "a/labels/eye\x07.png")),
-        "a/images/eye\x07.png",
+        "a/images/eye\\x07.png",
         "unusable name",
     ),
     "unknown ending": Broken(
