@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsuper.data.draft_folder import draft_beside
+from fedsuper.data.synthetic.federation_folders import SitePlan, check_request, write_roots
 from fedsuper.data.synthetic.prostate_anatomy import Grid, draw_patient
 from fedsuper.data.synthetic.prostate_organs import draw_pelvis
 from fedsuper.data.synthetic.prostate_scan import acquire, annotate
 from fedsuper.data.synthetic.prostate_sites import OUTSIDE, Hospital, Scanner, hospital
 from fedsuper.data.synthetic.retina_sites import share_out
 from fedsuper.errors import FedSuperError
-from fedsuper.files import atomic_write_json
 
 DATASET = {"task": "prostate", "channels": 1, "regions": {"prostate": [1]}}
 DEFAULT_VOLUMES = 8  # a site, on average
 FEWEST_VOLUMES = 4  # a site must split into train, val and test
-SMALLEST_SIZE = 32
 FEWEST_SLICES, MOST_SLICES = 10, 14
-THICKEST = 1.25  # slices are at least this much thicker than pixels are wide, so that the slice axis can be told
+OUTSIDE_KEY = 1_000_000  # far from every site's own number
+THICKNESS = 1.25  # times the pixel, at least: slices must be thicker than pixels are wide to be told from rows
 
 
 def write_prostate(
@@ -42,25 +42,20 @@ def write_prostate(
     """
     out = Path(out)
     average = DEFAULT_VOLUMES if images is None else images
-    _check(sites, average, size, seed)
+    check_request(sites, size, seed)
+    if average < FEWEST_VOLUMES:
+        raise FedSuperError(f"synth: --images must be at least {FEWEST_VOLUMES} volumes a site, got {average}")
     hospitals = [hospital(index) for index in range(sites)]
     counts = share_out(average * sites, [one.share for one in hospitals], FEWEST_VOLUMES)
-    roots = [(out, {f"site-{n + 1}": (one, [seed, n], counts[n]) for n, one in enumerate(hospitals)})]
+    plans = [
+        SitePlan(f"site-{n + 1}", count, partial(_write_site, site=one, key=[seed, n], count=count, size=size))
+        for n, (one, count) in enumerate(zip(hospitals, counts, strict=True))
+    ]
+    roots = {out: plans}
     if outside:
-        roots.append((out.with_name(out.name + "-outside"), {"outside": (OUTSIDE, [seed, 1_000_000], average)}))
-    for root, _ in roots:
-        if root.exists() and (not root.is_dir() or any(root.iterdir())):
-            raise FedSuperError(f"synth: {root} exists and is not an empty folder; choose another --out or remove it")
-    done, in_all = 0, sum(count for _, content in roots for _, _, count in content.values())
-    for root, content in roots:
-        with draft_beside(root) as draft:
-            atomic_write_json(draft / "dataset.json", DATASET)
-            for name, (site, key, count) in content.items():
-                for _ in _write_site(draft / name, site, key, count, size):
-                    done += 1
-                    if progress is not None:
-                        progress(done, in_all)
-            draft.replace(root)
+        write = partial(_write_site, site=OUTSIDE, key=[seed, OUTSIDE_KEY], count=average, size=size)
+        roots[out.with_name(out.name + "-outside")] = [SitePlan("outside", average, write)]
+    write_roots(roots, DATASET, progress)
 
 
 def render(
@@ -70,7 +65,7 @@ def render(
     rng = np.random.default_rng(key)
     scanner = site.scanner
     pixel = scanner.field_of_view * rng.normal(1, 0.02) / size
-    step = max(scanner.slice_step, THICKEST * pixel)
+    step = max(scanner.slice_step, THICKNESS * pixel)
     patient = draw_patient(rng, bool(rng.random() < scanner.endorectal))
     needed = 2 * patient.half_height / step + rng.uniform(1.5, 3.5)  # a slice or more without gland at the ends
     grid = Grid.of(size, pixel, int(np.clip(np.ceil(needed), FEWEST_SLICES, MOST_SLICES)), step, scanner.blur)
@@ -101,19 +96,8 @@ def _as_filed(
     return filed[0], filed[1], affine @ inv_ornt_aff(turn, shape)
 
 
-def _check(sites: int, volumes: int, size: int, seed: int) -> None:
-    if sites < 1:
-        raise FedSuperError(f"synth: --sites must be at least 1, got {sites}")
-    if volumes < FEWEST_VOLUMES:
-        raise FedSuperError(f"synth: --images must be at least {FEWEST_VOLUMES} volumes a site, got {volumes}")
-    if size < SMALLEST_SIZE:
-        raise FedSuperError(f"synth: --size must be at least {SMALLEST_SIZE} pixels, got {size}")
-    if seed < 0:
-        raise FedSuperError(f"synth: --seed must not be negative, got {seed}")
-
-
-def _write_site(folder: Path, site: Hospital, key: list[int], count: int, size: int) -> Iterator[None]:
-    """Write a site's volumes as NIfTI pairs, yielding after each."""
+def _write_site(folder: Path, site: Hospital, key: list[int], count: int, size: int) -> Iterator[int]:
+    """Write a site's volumes as NIfTI pairs, yielding 1 after each."""
     import nibabel
 
     for kind in ("images", "labels"):
@@ -126,4 +110,4 @@ def _write_site(folder: Path, site: Hospital, key: list[int], count: int, size: 
             volume.set_qform(affine, code="scanner")
             volume.header.set_xyzt_units("mm")
             nibabel.save(volume, folder / kind / f"{number:03d}.nii.gz")
-        yield
+        yield 1
