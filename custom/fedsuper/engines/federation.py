@@ -202,13 +202,13 @@ class Federation:
         models = {f"expert/{name}": state for name, state in super_model.experts().items()}
         if super_model.selector is not None:
             models["selector"] = super_model.selector
+        models |= {f"extra/{name}": state for name, state in super_model.extras.items()}
         info = {"manifest": super_model.manifest}
         replies = self._ask(HANDOVER, {s: Message(models, info | self._info(server, s)) for s in server.sites})
         curves = {site: reply.info["gamma"] for site, reply in replies.items()
                   if isinstance(reply, Message) and reply.info.get("gamma")}
         if curves:
-            wanted = getattr(self.method.knobs, "gamma", "auto")
-            super_model.manifest |= choose_gamma(curves, wanted)
+            super_model.manifest |= choose_gamma(curves, getattr(self.method.knobs, "gamma", "auto"))  # type: ignore[arg-type]
         replies = self._ask(SETTLE, {s: Message({}, {"manifest": super_model.manifest} | self._info(server, s))
                                      for s in server.sites})
         super_model.manifest["metrics"]["test"] = {

@@ -138,6 +138,7 @@ class SiteWorker:
         super_model = SuperModel(
             sites=message.info["sites"], global_model=experts.pop(GLOBAL, None), personal=experts,
             selector=message.models.get("selector"), mode=manifest["mode"], manifest=manifest,
+            extras={r.removeprefix("extra/"): state for r, state in message.models.items() if r.startswith("extra/")},
         )
         save_super_model(super_model, self._super_model_folder())
         if super_model.selector is None or manifest["mode"] != "select":
