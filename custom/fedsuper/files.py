@@ -34,7 +34,11 @@ def atomic_write(path: Path, write: Callable[[Path], None]) -> None:
 
 def atomic_write_bytes(path: Path, data: bytes) -> None:
     """Write `data` to `path`, whole or not at all."""
-    atomic_write(path, lambda temporary: temporary.write_bytes(data) and None)
+
+    def write(temporary: Path) -> None:
+        temporary.write_bytes(data)
+
+    atomic_write(path, write)
 
 
 def atomic_write_text(path: Path, text: str) -> None:
