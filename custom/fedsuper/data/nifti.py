@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import gzip
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +17,23 @@ from fedsuper.data.problems import DataProblem
 from fedsuper.files import atomic_write
 
 
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep nibabel from remarking on harmless headers (an odd voxel offset, say) in the middle of other output."""
+    from nibabel.imageglobals import logger
+
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before
+
+
 def open_header(path: Path) -> Any:
     """The nibabel image of `path` with its header checked and its voxels not yet read."""
     import nibabel
 
-    with decoding(path), nibabel.imageglobals.LoggingOutputSuppressor():
+    with decoding(path), _quiet():
         image = nibabel.load(path)
         if not isinstance(image, (nibabel.Nifti1Image, nibabel.Nifti2Image)):
             raise DataProblem(path, f"is a {type(image).__name__}, not NIfTI", "convert it to NIfTI")
@@ -32,7 +46,7 @@ def load_nifti(path: Path) -> Any:
     image = open_header(path)
     if not path.name.lower().endswith(".gz"):
         return image
-    with decoding(path), gzip.open(path) as stream:
+    with decoding(path), _quiet(), gzip.open(path) as stream:
         # Read to the end of the stream, where gzip keeps its checksum; nibabel alone would stop before it.
         return type(image).from_bytes(stream.read(int(image.dataobj.offset) + MAX_VALUES * 16))
 
