@@ -14,6 +14,7 @@ from fedsuper.data.text_files import read_table
 IMAGE_SUFFIXES = (".nii.gz", ".nii", ".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".dcm")
 LABEL_SUFFIXES = (".nii.gz", ".nii", ".png", ".tif", ".tiff", ".bmp")  # lossless only
 CASES_FILE = "cases.csv"
+NUMBERED = re.compile(r"site-([1-9][0-9]{0,5})")
 
 
 @dataclass(frozen=True)
@@ -66,15 +67,17 @@ def find_sites(root: Path) -> list[str]:
 def resolve_site(root: Path, name: str) -> Path:
     """The folder of site `name`: `ROOT/<name>`, or for `site-N` the N-th site folder in sorted order.
 
-    The second form lets a federation that calls its clients `site-1`, `site-2`, ... run on any folder names.
+    The second form lets a federation that calls its clients `site-1`, `site-2`, ... run on any folder names. It is off
+    where folders themselves have such names: with site-2 taken away, `site-2` must not come to mean site-3.
     """
     sites = find_sites(root)
     if name in sites:
         return Path(root) / name
-    numbered = re.fullmatch(r"site-([1-9][0-9]*)", name)
-    if numbered and int(numbered[1]) <= len(sites):
+    numbered = NUMBERED.fullmatch(name)
+    counted = not any(NUMBERED.fullmatch(site) for site in sites)
+    if numbered and counted and int(numbered[1]) <= len(sites):
         return Path(root) / sites[int(numbered[1]) - 1]
-    fix = f"name one of {some_of(sites, 12)}, or site-1 to site-{len(sites)}"
+    fix = f"name one of {some_of(sites, 12)}" + (f", or site-1 to site-{len(sites)}" if counted else "")
     raise DataProblem(root, f"has no site {name!r}", fix)
 
 

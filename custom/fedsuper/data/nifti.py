@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gzip
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,10 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from fedsuper.data.decoding import MAX_VALUES, check_size, decoding
+from fedsuper.data.decoding import check_size, decoding
 from fedsuper.data.geometry import SliceFrame, slice_frame
 from fedsuper.data.problems import DataProblem
 from fedsuper.files import atomic_write
+
+MAX_TRAILER = 2**20  # bytes that may follow the voxels
 
 
 @contextmanager
@@ -47,8 +50,12 @@ def load_nifti(path: Path) -> Any:
     if not path.name.lower().endswith(".gz"):
         return image
     with decoding(path), _quiet(), gzip.open(path) as stream:
-        # Read to the end of the stream, where gzip keeps its checksum; nibabel alone would stop before it.
-        return type(image).from_bytes(stream.read(int(image.dataobj.offset) + MAX_VALUES * 16))
+        voxels = image.dataobj
+        data = stream.read(int(voxels.offset) + math.prod(voxels.shape) * voxels.dtype.itemsize)
+        # Go on to the end of the stream, where gzip keeps its checksum; nibabel alone would stop before it.
+        if len(stream.read(MAX_TRAILER)) == MAX_TRAILER:
+            raise DataProblem(path, "holds far more data than its header says", "export it again")
+        return type(image).from_bytes(data)
 
 
 def grid_of(path: Path, image: Any) -> tuple[tuple[int, ...], np.ndarray, SliceFrame]:

@@ -172,3 +172,10 @@ def test_probe_does_not_decode(tmp_path: Path) -> None:
     assert probe(path).shape == (1, 64, 48)
     with pytest.raises(DataProblem):
         read_image(path)
+
+
+def test_a_gzip_bomb_behind_a_small_header_is_refused(tmp_path: Path) -> None:
+    path = write_volume(tmp_path / "volume.nii.gz", np.ones((4, 4, 4), np.uint8))
+    path.write_bytes(gzip.compress(gzip.decompress(path.read_bytes()) + bytes(3 * 2**20)))
+    with pytest.raises(DataProblem, match="far more data than its header says"):
+        read_image(path)

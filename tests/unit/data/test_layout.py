@@ -22,14 +22,18 @@ def test_sites_are_sorted_and_hidden_folders_are_none(tmp_path: Path) -> None:
 
 
 def test_site_n_is_the_nth_folder_unless_it_exists(tmp_path: Path) -> None:
-    root = retina_root(tmp_path, sites=("a", "b", "site-1"), images=1)
-    assert resolve_site(root, "b") == root / "b"
-    assert resolve_site(root, "site-2") == root / "b"
-    assert resolve_site(root, "site-1") == root / "site-1"
-    assert resolve_site(root, "site-3") == root / "site-1"
-    for name in ("site-4", "site-0", "site-01", "../a", "", "A"):
+    root = retina_root(tmp_path, sites=("a", "b"), images=1)
+    assert resolve_site(root, "b") == resolve_site(root, "site-2") == root / "b"
+    for name in ("site-3", "site-0", "site-01", "../a", "", "A", "site-" + "9" * 5000):
         with pytest.raises(FedSuperError, match="has no site"):
             resolve_site(root, name)
+
+
+def test_a_site_that_was_taken_away_is_not_its_neighbour(tmp_path: Path) -> None:
+    root = retina_root(tmp_path, sites=("site-1", "site-3"), images=1)
+    assert resolve_site(root, "site-3") == root / "site-3"
+    with pytest.raises(FedSuperError, match="has no site 'site-2'; name one of site-1, site-3$"):
+        resolve_site(root, "site-2")
 
 
 @pytest.mark.parametrize(
