@@ -23,18 +23,16 @@ class SmallSelector(nn.Module):
         super().__init__()
         layers: list[nn.Module] = []
         for before, after in zip((channels, *WIDTHS), WIDTHS, strict=False):
-            layers += [nn.Conv2d(before, after, 3, stride=2, padding=1), nn.LeakyReLU(0.1)]
+            convolution = nn.Conv2d(before, after, 3, stride=2, padding=1)
+            nn.init.kaiming_normal_(convolution.weight, a=0.1)
+            layers += [convolution, nn.LeakyReLU(0.1)]
         self.body = nn.Sequential(*layers)
         self.head = nn.Linear(2 * WIDTHS[-1], classes)
-        for module in self.body:
-            if isinstance(module, nn.Conv2d):
-                nn.init.kaiming_normal_(module.weight, a=0.1)
-                nn.init.zeros_(module.bias)
 
     def features(self, x: Tensor) -> Tensor:
         """The pooled embedding (image, feature) that the head classifies."""
-        size = [min(length, LARGEST_INPUT) for length in x.shape[-2:]]
-        maps = self.body(functional.adaptive_avg_pool2d(x, size))
+        height, width = (min(length, LARGEST_INPUT) for length in x.shape[-2:])
+        maps = self.body(functional.adaptive_avg_pool2d(x, (height, width)))
         return torch.cat([maps.mean((2, 3)), maps.var((2, 3), unbiased=False).add(1e-6).sqrt()], 1)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -15,12 +15,12 @@ from fedsuper.data.synthetic.retina_sites import Camera, Habit, Hospital, Patien
 
 Floats = NDArray[np.float32]
 
-CUP_COLOUR = (0.18, 0.32, 0.34)  # what the pale cup adds to the rim's colour
-RIM_COLOUR = (0.20, 0.26, 0.16)  # what the disc adds to the fundus
+CUP_COLOUR = (0.22, 0.40, 0.44)  # what the pale cup adds to the rim's colour
+RIM_COLOUR = (0.19, 0.22, 0.12)  # what the disc adds to the fundus
 LESION_COLOUR = (0.30, 0.34, 0.18)
 VESSEL_ABSORPTION = (0.42, 0.62, 0.55)
 MACULA_ABSORPTION = (0.30, 0.42, 0.42)
-LARGEST_CUP = 0.88  # of the disc's diameter, as drawn
+LARGEST_CUP = 0.88  # drawn, of the room the disc has around the cup's centre
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def draw_eyes(patients: Patients, count: int, rng: np.random.Generator) -> Eyes:
         elongation=normal(1.08, 0.04),
         tilt=normal(0.0, 0.3),
         cup_ratio=np.clip(normal(patients.cup_ratio, patients.cup_spread), 0.25, 0.75),
-        cup_shift=normal(0.0, 0.25),
+        cup_shift=normal(0.0, 0.15),
         side=side,
     )
 
@@ -89,7 +89,8 @@ def draw_labels(eyes: Eyes, habit: Habit, grid: Grid, rng: np.random.Generator) 
     disc, cup = disc_and_cup(eyes, grid)
     hand = 1 + habit.unsteadiness * np.clip(rng.standard_normal((2, len(eyes.x))), -2, 2)
     disc_drawn = habit.disc * hand[0]
-    cup_drawn = np.minimum(habit.cup * hand[1], LARGEST_CUP * disc_drawn / eyes.cup_ratio)
+    room = LARGEST_CUP * (disc_drawn - np.abs(eyes.cup_shift * (1 - eyes.cup_ratio)))
+    cup_drawn = np.minimum(habit.cup * hand[1], room / eyes.cup_ratio)
     inside = disc < disc_drawn[:, None, None]
     return inside.astype(np.uint8) + (inside & (cup < cup_drawn[:, None, None]))
 
@@ -195,7 +196,7 @@ def photograph(eyes: Eyes, site: Hospital, grid: Grid, rng: np.random.Generator)
     camera, patients, count = site.camera, site.patients, len(eyes.x)
     width = patients.disc_diameter
     disc, cup = disc_and_cup(eyes, grid)
-    disc_opacity, cup_opacity = _inside(disc, 0.05), _inside(cup, 0.09)
+    disc_opacity, cup_opacity = _inside(disc, 0.05), _inside(cup, 0.07)
     # Against the pale disc the vessels' crowded roots would hide the cup; in a photograph they glare there too.
     vessels = camera.vessels * draw_vessels(eyes, width, grid.size, rng) * (1 - 0.35 * disc_opacity - 0.3 * cup_opacity)
     lesions = draw_lesions(eyes, patients, grid.size, rng)

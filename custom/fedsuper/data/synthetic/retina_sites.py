@@ -1,7 +1,8 @@
 """The hospitals of the synthetic retina federation: each has a camera, patients, an annotation habit and a size.
 
 The design follows what makes public fundus collections differ. Sites 2 and 4 share a kind of camera (wide, dark red),
-sites 3 and 6 another (close up, pale), site 1 stands between them and site 5 is far from all. Sites that look alike draw the cup differently: a model that averages them must compromise, a model that knows the site need not.
+sites 3 and 6 another (close up, pale), site 1 stands between them and site 5 is far from all. Sites that look alike
+draw the cup differently: a model that averages them must compromise, a model that knows the site need not.
 """
 
 from __future__ import annotations
@@ -63,41 +64,41 @@ class Hospital:
 HOSPITALS: tuple[Hospital, ...] = (
     Hospital(
         Camera((0.80, 0.44, 0.20), field_radius=0.49, vignetting=0.35, noise=0.02, blur=0.006),
-        Patients(0.27, (0.10, 0.0), cup_ratio=0.48, lesions=0.5),
+        Patients(0.27, (0.10, 0.0), cup_ratio=0.55, lesions=0.5),
         Habit(cup=1.0),
         share=100,
     ),
     Hospital(
         Camera((0.62, 0.27, 0.15), field_radius=0.57, vignetting=0.45, noise=0.035, blur=0.008, vessels=1.1),
-        Patients(0.24, (0.14, 0.0), cup_ratio=0.50, lesions=2.0),
+        Patients(0.24, (0.14, 0.0), cup_ratio=0.60, lesions=2.0),
         Habit(cup=0.80, disc=0.97),
         share=195,
     ),
     Hospital(
         Camera(
-            (0.84, 0.55, 0.38), field_radius=0.95, vignetting=0.25, noise=0.015, blur=0.010, vessels=0.8, mottling=0.09
+            (0.78, 0.45, 0.36), field_radius=0.95, vignetting=0.25, noise=0.015, blur=0.010, vessels=0.8, mottling=0.09
         ),
-        Patients(0.37, (0.0, 0.0), cup_ratio=0.48, lesions=0.3),
+        Patients(0.37, (0.0, 0.0), cup_ratio=0.55, lesions=0.3),
         Habit(cup=1.24, disc=1.04),
         share=88,
     ),
     Hospital(
         Camera((0.68, 0.27, 0.07), field_radius=0.53, vignetting=0.35, noise=0.02, blur=0.006, vessels=1.1),
-        Patients(0.23, (0.15, 0.0), cup_ratio=0.48, lesions=2.0),
+        Patients(0.23, (0.15, 0.0), cup_ratio=0.56, lesions=2.0),
         Habit(cup=1.24, disc=1.03),
         share=460,
     ),
     Hospital(
         Camera((0.30, 0.52, 0.44), 0.85, 1.15, 0.46, 0.84, vignetting=0.6, noise=0.05, grain=0.012, vessels=1.4),
-        Patients(0.30, (-0.04, 0.05), disc_wander=0.07, cup_ratio=0.60, lesions=5.0),
+        Patients(0.30, (-0.04, 0.05), disc_wander=0.07, cup_ratio=0.64, lesions=5.0),
         Habit(cup=0.88, disc=0.95),
         share=160,
     ),
     Hospital(
         Camera(
-            (0.80, 0.56, 0.25), field_radius=0.80, vignetting=0.25, noise=0.03, blur=0.007, vessels=0.8, mottling=0.07
+            (0.74, 0.49, 0.18), field_radius=0.80, vignetting=0.25, noise=0.03, blur=0.007, vessels=0.8, mottling=0.07
         ),
-        Patients(0.35, (0.02, 0.0), cup_ratio=0.46, lesions=0.5),
+        Patients(0.35, (0.02, 0.0), cup_ratio=0.56, lesions=0.5),
         Habit(cup=0.82, disc=0.98),
         share=900,
     ),
@@ -106,7 +107,7 @@ HOSPITALS: tuple[Hospital, ...] = (
 # Its images fall between those of the others, so that neither any one personal model nor the global one is made for it.
 OUTSIDE = Hospital(
     Camera((0.72, 0.40, 0.28), field_radius=0.50, field_height=0.92, vignetting=0.4, noise=0.03, blur=0.009),
-    Patients(0.29, (0.08, 0.02), cup_ratio=0.52, lesions=1.5),
+    Patients(0.29, (0.08, 0.02), cup_ratio=0.56, lesions=1.5),
     Habit(cup=1.0),
     share=1,
 )
@@ -140,7 +141,8 @@ def share_out(total: int, shares: list[float], at_least: int = 12) -> list[int]:
     weights = np.asarray(shares, dtype=float)
     small = np.zeros(len(weights), dtype=bool)
     while True:
-        exact = np.where(small, floor, (total - floor * small.sum()) * weights / weights[~small].sum())
+        rest = max(weights[~small].sum(), np.finfo(float).tiny)
+        exact = np.where(small, floor, (total - floor * small.sum()) * (weights / rest))
         below = exact < floor
         if not below.any():
             break
