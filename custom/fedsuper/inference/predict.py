@@ -38,6 +38,7 @@ def predict_paths(
     mode: str | None = None,
     gamma: float | None = None,
     vote: str = "case",
+    routing_file: Path | None = None,
     stream: TextIO | None = None,
 ) -> int:
     """Segment every image behind `inputs` into `out`; returns 0, or 1 if some image could not be done.
@@ -47,7 +48,7 @@ def predict_paths(
     """
     stream = stream or sys.stderr
     predictor = Predictor(load_super_model(Path(super_model_folder)))
-    chosen_mode = create_mode(predictor, mode, ModeOptions(gamma=gamma, vote=vote))
+    chosen_mode = create_mode(predictor, mode, ModeOptions(gamma=gamma, vote=vote, routing_file=routing_file))
     images, problems = find_images(inputs)
     for problem in problems:
         print(f"fedsuper: {problem}", file=stream)

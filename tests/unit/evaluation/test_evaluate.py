@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import nibabel
 import numpy as np
@@ -14,10 +15,10 @@ from super_models import PROSTATE, constant_super_model, random_super_model
 
 from fedsuper.config import parse_study
 from fedsuper.data.image_io import read_label
-from fedsuper.data.layout import list_items
+from fedsuper.data.layout import Item, list_items
 from fedsuper.data.splits import RATIOS, split_items
 from fedsuper.errors import FedSuperError
-from fedsuper.evaluation.cases import CaseStore, chunks, load_case, split_of
+from fedsuper.evaluation.cases import CaseStore, LabelledCase, chunks, load_case, split_of
 from fedsuper.evaluation.evaluate import (
     evaluate,
     evaluate_modes,
@@ -183,8 +184,13 @@ def test_data_of_another_task_is_refused(tiny_root: Path) -> None:
 def test_images_are_prepared_once_for_all_methods(tiny_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from fedsuper.evaluation import cases
 
-    loaded = []
-    monkeypatch.setattr(cases, "load_case", lambda item, *rest: loaded.append(item.name) or load_case(item, *rest))
+    loaded: list[str] = []
+
+    def counted(item: Item, *rest: Any) -> LabelledCase:
+        loaded.append(item.name)
+        return load_case(item, *rest)
+
+    monkeypatch.setattr(cases, "load_case", counted)
     store = CaseStore(tiny_root)
     first = evaluate(random_super_model(SITES), tiny_root, compute=CPU, store=store)
     evaluate(constant_super_model({"global": EVERYWHERE}, mode="global"), tiny_root, compute=CPU, store=store)

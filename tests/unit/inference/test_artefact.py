@@ -10,6 +10,7 @@ import pytest
 import torch
 from super_models import random_super_model
 
+from fedsuper.core.state import State
 from fedsuper.core.supermodel import SuperModel
 from fedsuper.errors import FedSuperError
 from fedsuper.inference import artefact
@@ -22,11 +23,14 @@ def model() -> SuperModel:
 
 
 def same(a: SuperModel, b: SuperModel) -> bool:
-    parts = [(a.experts(), b.experts()), ({"s": a.selector}, {"s": b.selector}), (a.extras, b.extras)]
-    return a.sites == b.sites and a.mode == b.mode and all(
-        left.keys() == right.keys()
-        and all(torch.equal(left[key][name], right[key][name]) for key in left for name in left[key] or {})
-        for left, right in parts
+    def models(one: SuperModel) -> dict[str, State]:
+        return one.experts() | {"the selector": one.selector or {}} | one.extras
+
+    left, right = models(a), models(b)
+    return (a.sites, a.mode, left.keys()) == (b.sites, b.mode, right.keys()) and all(
+        left[key].keys() == right[key].keys()
+        and all(torch.equal(left[key][name], right[key][name]) for name in left[key])
+        for key in left
     )
 
 

@@ -88,9 +88,9 @@ def test_the_routing_table_explains_every_image(model: Path, tmp_path: Path) -> 
 
 def test_a_volume_keeps_its_geometry(tmp_path: Path) -> None:
     model = saved(constant_super_model({"global": [True]}, mode="global", task=PROSTATE), tmp_path / "sm")
-    source = nibabel.load(volume(tmp_path / "scan.v1.nii.gz"))
+    source = nibabel.Nifti1Image.from_filename(volume(tmp_path / "scan.v1.nii.gz"))
     assert predict_paths(model, [tmp_path / "scan.v1.nii.gz"], tmp_path / "out", stream=io.StringIO()) == 0
-    mask = nibabel.load(tmp_path / "out" / "scan.v1.nii.gz")
+    mask = nibabel.Nifti1Image.from_filename(tmp_path / "out" / "scan.v1.nii.gz")
     assert mask.shape == source.shape and np.allclose(mask.affine, source.affine)
     assert np.asarray(mask.dataobj).dtype == np.uint8 and (np.asarray(mask.dataobj) == 1).all()
     assert len(table(tmp_path / "out")) == 1
@@ -220,9 +220,9 @@ def test_the_record_says_what_was_done(model: Path, tmp_path: Path) -> None:
 
 def test_wrong_options_stop_before_anything_is_written(model: Path, tmp_path: Path) -> None:
     picture(tmp_path / "x.png")
-    for options in ({"mode": "average"}, {"gamma": 2.0}, {"mode": "site:nobody"}):
+    for mode, gamma in (("average", None), (None, 2.0), ("site:nobody", None)):
         with pytest.raises(FedSuperError):
-            predict_paths(model, [tmp_path / "x.png"], tmp_path / "out", stream=io.StringIO(), **options)  # type: ignore[arg-type]
+            predict_paths(model, [tmp_path / "x.png"], tmp_path / "out", mode, gamma, stream=io.StringIO())
     assert not (tmp_path / "out").exists()
 
 
@@ -236,10 +236,10 @@ def test_an_adapting_mode_sees_all_images_first(
     class Adapting(modes.Global):
         adapts = True
 
-        def prepare(self, cases):  # type: ignore[no-untyped-def]
+        def prepare(self, cases):
             events.append(f"prepare {len(list(cases))}")
 
-        def predict(self, batch):  # type: ignore[no-untyped-def]
+        def predict(self, batch):
             events.append("predict")
             return super().predict(batch)
 
