@@ -208,7 +208,7 @@ class Federation:
         curves = {site: reply.info["gamma"] for site, reply in replies.items()
                   if isinstance(reply, Message) and reply.info.get("gamma")}
         if curves:
-            super_model.manifest |= choose_gamma(curves, getattr(self.method.knobs, "gamma", "auto"))  # type: ignore[arg-type]
+            super_model.manifest |= choose_gamma(curves, getattr(self.method.knobs, "gamma", "auto"))
         replies = self._ask(SETTLE, {s: Message({}, {"manifest": super_model.manifest} | self._info(server, s))
                                      for s in server.sites})
         super_model.manifest["metrics"]["test"] = {
