@@ -43,9 +43,11 @@ def run_import(
         skipped = [*survey.skipped, *skipped]
         if not taken:
             raise FedSuperError(_nothing_usable(importer, raw, skipped))
-        cases = _merged_cases(out, taken)
+        cases, is_new = _merged_cases(out, taken), not out.exists()
+        if cases is not None and is_new:  # it comes with the folder, in one step
+            atomic_write_text(draft / CASES_FILE, cases)
         written, unchanged = _move_in(draft, out)
-        if cases is not None:
+        if cases is not None and not is_new:
             atomic_write_text(out / CASES_FILE, cases)
     if not (out.parent / TASK_FILE).exists():
         atomic_write_json(out.parent / TASK_FILE, importer.task.to_json())
@@ -150,7 +152,7 @@ def _move_in(draft: Path, out: Path) -> tuple[int, int]:
     moves: list[tuple[Path, Path]] = []
     unchanged = 0
     differing: list[str] = []
-    for fresh in sorted(path for path in draft.rglob("*") if not path.is_dir()):
+    for fresh in sorted(draft.glob("*/*")):
         target = out / fresh.relative_to(draft)
         if not os.path.lexists(target):
             moves.append((fresh, target))
