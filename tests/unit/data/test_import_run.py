@@ -58,6 +58,16 @@ def test_a_hospitals_own_folder_is_one_part(source, folder, expected, tmp_path):
     assert names(tmp_path / "root/site") == expected and not result.notes
 
 
+def test_a_hospitals_folder_may_be_here_or_a_link(tmp_path, monkeypatch):
+    TREES["saml"](tmp_path / "raw")
+    (tmp_path / "raw/RUNMC").rename(tmp_path / "store")
+    (tmp_path / "raw/RUNMC").symlink_to(tmp_path / "store")
+    import_dataset("saml:runmc", tmp_path / "raw", tmp_path / "root/linked")
+    monkeypatch.chdir(tmp_path / "raw/HK")
+    import_dataset("saml", Path("."), tmp_path / "root/here")
+    assert names(tmp_path / "root/linked") == ["Case00", "Case01"] and names(tmp_path / "root/here") == ["Case38"]
+
+
 def test_several_hospitals_in_one_site_are_remarked(tmp_path):
     TREES["saml"](tmp_path / "raw")
     (note,) = import_dataset("saml", tmp_path / "raw", tmp_path / "root/site").notes

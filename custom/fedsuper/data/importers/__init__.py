@@ -62,4 +62,4 @@ def import_dataset(
     if part and part not in importer.parts:
         parts = f"its parts are {', '.join(importer.parts)}" if importer.parts else "it has no parts"
         raise FedSuperError(f"import {name}: unknown part {part!r}; {parts}")
-    return run_import(importer, part or None, Path(raw), Path(out), mode, progress)
+    return run_import(importer, part or None, Path(raw).absolute(), Path(out), mode, progress)

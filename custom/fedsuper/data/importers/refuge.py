@@ -50,7 +50,7 @@ def survey_dofe(raw: Path, part: str | None) -> Survey:
     found = Survey()
     domains: dict[str, list[Path]] = {}
     for path in with_suffix(files_under(raw), *PICTURES):
-        inside = [place.lower() for place in (raw.resolve().name, *path.relative_to(raw).parts[:-1])]
+        inside = [place.lower() for place in (raw.name, *path.relative_to(raw).parts[:-1])]
         domain = next((place for place in inside if place in DOMAINS), "")
         if part in (None, domain):
             domains.setdefault(domain, []).append(path)

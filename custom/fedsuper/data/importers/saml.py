@@ -26,7 +26,7 @@ def survey(raw: Path, part: str | None) -> Survey:
     found = Survey()
     hospitals: dict[str, list[Path]] = {}
     for path in with_suffix(files_under(raw), *NIFTI):
-        hospital = _hospital_of(path.parent.resolve().name)
+        hospital = _hospital_of(path.parent.name)
         if hospital and part in (None, hospital):
             hospitals.setdefault(hospital, []).append(path)
     for hospital, files in sorted(hospitals.items()):
