@@ -10,6 +10,7 @@ from typing import Any
 
 from fedsuper.errors import FedSuperError
 from fedsuper.report.reading import POOLED, Entry, Run, read_run
+from fedsuper.report.unseen import UnseenSite
 
 # Names as papers print them; any other method is shown as it is called.
 NAMES = {
@@ -51,18 +52,34 @@ class Chapter:
 
     @property
     def scored(self) -> list[Entry]:
-        """The entries that have test scores."""
+        """The entries that have scores."""
         return [entry for entry in self.entries if entry.scores]
+
+    @property
+    def comparable(self) -> list[Entry]:
+        """The entries whose averages go over the same sites: a model of one site has none of its own left out."""
+        return [entry for entry in self.scored if set(entry.scores["per_site"]) == set(self.sites)]
+
+    @property
+    def images(self) -> str:
+        """What was scored, in words."""
+        split = self.runs[0].metrics.get("split", "test")
+        return "images of the site left out" if self.unseen else "images" if split == "all" else f"{split} images"
+
+    @property
+    def unseen(self) -> list[UnseenSite]:
+        """The sites that were left out of training in turn."""
+        return [site for run in self.runs for site in run.unseen]
 
 
 def read_chapters(folders: Sequence[Path]) -> list[Chapter]:
-    """All runs, those with the same data set, task and sites together; labels are unique within a chapter."""
+    """All runs, those with the same data set, task, sites and split together; labels are unique within a chapter."""
     if not folders:
         raise FedSuperError("report: no run given; name at least one folder that `fedsuper run` or `compare` wrote")
     chapters: dict[str, Chapter] = {}
     for run in map(read_run, dict.fromkeys(Path(folder) for folder in folders)):
         dataset, task, sites = _subject(run)
-        key = repr((dataset, sorted(task.items(), key=str), sorted(sites)))
+        key = repr((dataset, sorted(task.items(), key=str), sorted(sites), run.metrics.get("split", "test")))
         chapters.setdefault(key, Chapter(dataset, task, sites, [])).runs.append(run)
     for chapter in chapters.values():
         _label(chapter)
@@ -84,7 +101,8 @@ def _label(chapter: Chapter) -> None:
     """Methods under their papers' names; one that several runs have is told apart by its run's folder."""
     times = Counter(entry.method for entry in chapter.entries)
     for entry in chapter.entries:
-        name = NAMES.get(entry.method, entry.method)
+        method, space, mode = entry.method.partition(" ")  # `fedsm (route)` is FedSM in another mode
+        name = NAMES.get(method, method) + space + mode
         entry.label = f"{name} ({entry.run.resolve().name})" if times[entry.method] > 1 else name
     again = Counter(entry.label for entry in chapter.entries)
     for number, entry in enumerate(chapter.entries, start=1):

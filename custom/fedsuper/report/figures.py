@@ -156,9 +156,9 @@ def feature_map(points: Mapping[str, Sequence[tuple[float, float]]], colours: Ma
                 linewidths=0,
                 label=short(site),
             )
+        axes.margins(0.06)
         axes.set_xticks([])
         axes.set_yticks([])
-        axes.set_aspect("equal", adjustable="datalim")
         for spine in axes.spines.values():
             spine.set_visible(False)
         made.legend(loc="outside right center", handletextpad=0.2)

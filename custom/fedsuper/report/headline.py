@@ -28,7 +28,7 @@ class Fact:
 
 
 def leader(entries: Sequence[Entry]) -> Entry | None:
-    """The federated method with the highest client average; without one, the best reference."""
+    """The federated method with the highest client average; without one, the best of the rest."""
     federated = [entry for entry in entries if not entry.reference] or list(entries)
     return max(federated, key=lambda entry: entry.scores["client_avg"], default=None)
 
@@ -38,26 +38,27 @@ def title_of(chapter: Chapter) -> str:
     names = [entry.label for entry in chapter.entries]
     methods = f"{names[0]} trained" if len(names) == 1 else f"{len(names)} methods compared"
     count = len(chapter.sites)
-    return f"{chapter.dataset}: {methods} at {count} site{'s' if count != 1 else ''}"
+    where = f"{count} unseen site" if chapter.unseen else f"{count} site"
+    return f"{chapter.dataset}: {methods} at {where}{'s' if count != 1 else ''}"
 
 
 def lead_of(chapter: Chapter) -> list[Part]:
     """The sentence."""
-    best = leader(chapter.scored)
+    best = leader(chapter.comparable)
     what = " and ".join(filter(None, [", ".join(chapter.regions[:-1]), *chapter.regions[-1:]]))
     if best is None:
         names = ", ".join(entry.label for entry in chapter.entries)
         purpose = f" to segment {what}" if what else ""
         return [Part(f"{names} trained at {len(chapter.sites)} sites{purpose}; not scored yet.")]
     parts = [
-        Part(f"{best.label} segments {what or 'the test images'} with a mean Dice of "),
+        Part(f"{best.label} segments {what or 'images'} with a mean Dice of "),
         Part(dice(best.scores["client_avg"]), True),
         Part(f" averaged over {len(best.scores['per_site'])} sites and "),
         Part(dice(best.scores["global"]), True),
-        Part(f" over all {best.scores.get('n', 0):.0f} test images"),
+        Part(f" over all {best.scores.get('n', 0):.0f} {chapter.images.removesuffix(' of the site left out')}"),
     ]
     others = sorted(
-        (e for e in chapter.scored if not e.reference and e is not best), key=lambda e: -e.scores["client_avg"]
+        (e for e in chapter.comparable if not e.reference and e is not best), key=lambda e: -e.scores["client_avg"]
     )
     if others:
         parts += [
@@ -72,7 +73,7 @@ def lead_of(chapter: Chapter) -> list[Part]:
 
 def facts_of(chapter: Chapter) -> list[Fact]:
     """The numbers a reader looks for first."""
-    best = leader(chapter.scored)
+    best = leader(chapter.comparable)
     if best is None:
         return []
     interval = best.scores.get("ci95", {}).get("client_avg")

@@ -42,7 +42,7 @@ class Statistics:
 
 def statistics_of(chapter: Chapter, colours: Mapping[str, str]) -> Statistics | None:
     """The leader against every other method; None where there is nothing to compare."""
-    best = leader(chapter.scored)
+    best = leader(chapter.comparable)
     if best is None or len(chapter.scored) < 2:
         return None
     rows = []

@@ -13,17 +13,19 @@ from markupsafe import Markup
 
 from fedsuper.files import atomic_write_bytes
 from fedsuper.report.chapters import Chapter
-from fedsuper.report.curves import Curve, roles_of, site_scores, validation_curve
-from fedsuper.report.figures import feature_map, gamma_curve, selector_curve, site_dots, training_curves
+from fedsuper.report.curves import Curve, roles_of, validation_curve
+from fedsuper.report.figures import site_dots, training_curves
 from fedsuper.report.heatmaps import heat_map
-from fedsuper.report.reading import FEATURES, POOLED, Entry, read_features
+from fedsuper.report.reading import POOLED, Entry
 from fedsuper.report.results import AVERAGES, dice, value_of
-from fedsuper.report.style import METHOD_COLOURS, to_png, to_svg
+from fedsuper.report.style import to_png, to_svg
+from fedsuper.report.unseen import models_of, share_matrix
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SELECTOR, PERSONAL, GLOBAL = "selector", "personal", "global"
+WIDEST_OF_TWO = 5.2  # inches
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,11 @@ class Picture:
     alt: str
     caption: str = ""
     title: str = ""
+
+    @property
+    def wide(self) -> bool:
+        """Too wide to stand beside another."""
+        return self.figure.get_figwidth() > WIDEST_OF_TWO
 
     @cached_property
     def svg(self) -> Markup:
@@ -88,13 +95,13 @@ def entry_curves(entry: Entry) -> list[Curve]:
 
 def dots_picture(chapter: Chapter, colours: Mapping[str, str], prefix: str) -> Picture | None:
     """The table's numbers as dots, where there is something to compare."""
-    if len(chapter.scored) < 2:
+    if len(chapter.comparable) < 2:
         return None
     rows = [*chapter.sites, *AVERAGES]
     scores = {
-        e.label: {_row_name(r): v for r in rows if (v := value_of(e.scores, r)) is not None} for e in chapter.scored
+        e.label: {_row_name(r): v for r in rows if (v := value_of(e.scores, r)) is not None} for e in chapter.comparable
     }
-    references = {entry.label for entry in chapter.scored if entry.reference}
+    references = {entry.label for entry in chapter.comparable if entry.reference}
     made = site_dots(scores, [_row_name(row) for row in rows], colours, references)
     return Picture(
         f"{prefix}sites", made, "Test Dice of every method at every site; the numbers are in the table above"
@@ -121,95 +128,15 @@ def matrix_picture(chapter: Chapter, prefix: str) -> Picture | None:
     return Picture(f"{prefix}site-by-model", made, f"{alt}. {caption}", caption)
 
 
-def selector_pictures(entry: Entry, colour: str, prefix: str) -> list[Picture]:
-    """Confusion matrix, accuracy by round, gamma curve and selection frequencies of one super model with a selector."""
-    makers = (_confusion, _selector_rounds, _gamma, _frequencies, _features)
-    return [picture for make in makers if (picture := make(entry, colour, prefix)) is not None]
-
-
-def _confusion(entry: Entry, colour: str, prefix: str) -> Picture | None:
-    report = entry.scores.get("selector")
-    if not report:
+def unseen_picture(chapter: Chapter, prefix: str) -> Picture | None:
+    """Which sites' models the selector gives to images of a site it has never seen (FedSM, Table 5)."""
+    sites = chapter.unseen
+    if not sites:
         return None
-    counts = report["confusion"]
-    rows = list(counts)
-    columns = list(dict.fromkeys(name for row in counts.values() for name in row))
-    totals = {row: sum(counts[row].values()) or 1 for row in rows}
-    shares = [[counts[row].get(column, 0) / totals[row] for column in columns] for row in rows]
-    texts = [
-        [f"{counts[row].get(column, 0):g}" if counts[row].get(column) else "·" for column in columns] for row in rows
-    ]
-    made = heat_map(shares, rows, columns, "image from", "taken for", texts=texts)
-    caption = (
-        f"Test images by true and recognised site. Balanced accuracy {dice(report['balanced_accuracy'])}, "
-        f"accuracy {dice(report['accuracy'])}."
-    )
-    return Picture(
-        f"{prefix}confusion",
-        made,
-        f"Confusion matrix of the selector. {caption}",
-        caption,
-        "Which site is an image from?",
-    )
-
-
-def _selector_rounds(entry: Entry, colour: str, prefix: str) -> Picture | None:
-    rounds, scores = site_scores(entry.histories[0], SELECTOR) if entry.histories else ([], {})
-    if not rounds:
-        return None
-    curve = validation_curve(entry.histories[:1], entry.label, SELECTOR, entry.label, False)
-    assert curve is not None  # there are rounds
-    made = selector_curve(rounds, scores, curve.mean, colour)
-    caption = f"Bold: balanced accuracy on validation images, best {dice(curve.best[-1])}. Thin: each site's images."
-    return Picture(
-        f"{prefix}selector-rounds", made, f"Selector accuracy by round. {caption}", caption, "How it learned"
-    )
-
-
-def _gamma(entry: Entry, colour: str, prefix: str) -> Picture | None:
-    points, chosen = entry.manifest.get("gamma_curve"), entry.manifest.get("gamma")
-    if not points or chosen is None:
-        return None
-    used = dice(min(points, key=lambda point: abs(point["gamma"] - chosen))["dice"])
-    caption = (
-        f"Below a confidence of γ = {chosen:g} an image goes to the global model (bars: how many do). "
-        f"Chosen on the sites' validation images, Dice {used}."
-    )
-    return Picture(
-        f"{prefix}gamma",
-        gamma_curve(points, float(chosen), colour),
-        f"Gamma curve. {caption}",
-        caption,
-        "When to trust it",
-    )
-
-
-def _frequencies(entry: Entry, colour: str, prefix: str) -> Picture | None:
-    shares = entry.scores.get("selected")
-    if not shares or not entry.scores.get("selector"):
-        return None
-    used = {model for row in shares.values() for model in row}
-    models = [
-        name for name in (GLOBAL, *entry.manifest.get("sites", [])) if name in used or name in shares or name == GLOBAL
-    ]
-    models += sorted(used - set(models))
-    values = [[shares[site].get(model, 0.0) for model in models] for site in shares]
-    texts = [[f"{value:.2f}" if value else "·" for value in row] for row in values]
-    made = heat_map(values, list(shares), models, "image from", "segmented by", texts=texts)
-    caption = "Share of each site's test images that each model segmented."
-    return Picture(
-        f"{prefix}frequencies", made, f"Selection frequencies. {caption}", caption, "Which model did the work?"
-    )
-
-
-def _features(entry: Entry, colour: str, prefix: str) -> Picture | None:
-    path = entry.run / FEATURES
-    if not path.exists():
-        return None
-    points = read_features(path)
-    colours = {site: METHOD_COLOURS[index % len(METHOD_COLOURS)] for index, site in enumerate(points)}
-    caption = "t-SNE map of the selector's features of test images: sites that look alike lie close together."
-    return Picture(f"{prefix}features", feature_map(points, colours), caption, caption, "What it sees")
+    models = models_of(sites)
+    made = heat_map(share_matrix(sites, models), [site.site for site in sites], models, "unseen site", "segmented by")
+    caption = "Share of an unseen site's images that goes to each model when the global one is never asked (γ = 0)."
+    return Picture(f"{prefix}unseen", made, caption, caption)
 
 
 def _row_name(key: str) -> str:

@@ -14,6 +14,7 @@ from fedsuper.errors import FedSuperError
 from fedsuper.inference.artefact import MANIFEST, read_manifest
 from fedsuper.report.files import read_csv_file, read_json_file
 from fedsuper.report.overlays import Examples, read_examples
+from fedsuper.report.unseen import UnseenSite, read_unseen
 
 METRICS = "metrics.json"
 PER_IMAGE = "per_image.csv"
@@ -22,6 +23,8 @@ STUDY = "study.yaml"
 FEATURES = "features.csv"
 POOLED = "centralized"
 REFERENCES = (POOLED, "local")
+# Ways of scoring that are no way of predicting: the best model by label, and the mean of all models' scores.
+BOUNDS = ("(oracle)", "(average)")
 
 
 @dataclass(frozen=True)
@@ -50,13 +53,18 @@ class Entry:
 
     @property
     def reference(self) -> bool:
-        """Not a federated method: pooled data, or every site alone."""
-        return self.method in REFERENCES
+        """Not a federated method but something to hold one against: pooled data, every site alone, a bound."""
+        return self.method in REFERENCES or self.method.endswith(BOUNDS)
 
     @property
     def histories(self) -> list[list[dict[str, Any]]]:
         """The round-by-round records, one per seed."""
         return [manifest["history"] for manifest in self.manifests.values() if manifest.get("history")]
+
+    @property
+    def has_selector(self) -> bool:
+        """Whether its super models route by a selector."""
+        return "selector" in self.manifest.get("files", {})
 
     @property
     def manifest(self) -> dict[str, Any]:
@@ -73,6 +81,7 @@ class Run:
     settings: dict[str, Any]
     entries: list[Entry]
     examples: Examples | None
+    unseen: list[UnseenSite]
 
 
 def read_run(folder: Path) -> Run:
@@ -102,7 +111,9 @@ def read_run(folder: Path) -> Run:
         for name in order
         if name in scores or name in manifests
     ]
-    return Run(folder, metrics, comparison or _study(folder), entries, read_examples(folder / "examples"))
+    return Run(
+        folder, metrics, comparison or _study(folder), entries, read_examples(folder / "examples"), read_unseen(folder)
+    )
 
 
 def read_images(path: Path) -> list[ImageRow]:

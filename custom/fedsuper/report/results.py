@@ -83,12 +83,13 @@ def results_table(chapter: Chapter, colours: Mapping[str, str]) -> Table | None:
         return None
     columns = _columns(chapter, entries)
     federated = [entry for entry in entries if not entry.reference]
-    best = {column.key: _best(federated, column.key) for column in columns} if len(federated) > 1 else {}
+    fair = [entry for entry in federated if entry in chapter.comparable]
+    best = {c.key: _best(fair if c.average else federated, c.key) for c in columns} if len(federated) > 1 else {}
     groups = []
     for group in (federated, [entry for entry in entries if entry.reference]):
-        rows = [_row(entry, columns, best, chapter.regions, colours[entry.label]) for entry in group]
+        rows = [_row(entry, columns, best, chapter, colours[entry.label]) for entry in group]
         groups += [rows] if rows else []
-    return Table(columns, groups, _note(entries, bool(best)), len(chapter.regions) > 1)
+    return Table(columns, groups, _note(chapter, bool(best)), len(chapter.regions) > 1)
 
 
 def _columns(chapter: Chapter, entries: Sequence[Entry]) -> list[Column]:
@@ -104,30 +105,32 @@ def _columns(chapter: Chapter, entries: Sequence[Entry]) -> list[Column]:
     ]
 
 
-def _row(
-    entry: Entry, columns: Sequence[Column], best: Mapping[str, float], regions: Sequence[str], colour: str
-) -> Row:
-    cells = []
-    for column in columns:
-        value = value_of(entry.scores, column.key)
-        wins = (
-            value is not None and not entry.reference and column.key in best and dice(value) == dice(best[column.key])
-        )
-        cells.append(
-            Cell(
-                dice(value),
-                _spread(entry.scores, column.key),
-                _tip(entry.scores, column, regions),
-                wins,
-                column.average,
-            )
-        )
+def _row(entry: Entry, columns: Sequence[Column], best: Mapping[str, float], chapter: Chapter, colour: str) -> Row:
+    regions = chapter.regions
+    fair = entry in chapter.comparable
+    cells = [
+        _cell(entry, column, best, regions) if fair or not column.average else _partial(entry, column)
+        for column in columns
+    ]
     detail = [
         RegionRow(region, [Cell(dice(value_of(entry.scores, c.key, region)), average=c.average) for c in columns])
         for region in regions
         if len(regions) > 1
     ]
     return Row(entry.label, colour, entry.reference, cells, detail)
+
+
+def _cell(entry: Entry, column: Column, best: Mapping[str, float], regions: Sequence[str]) -> Cell:
+    value = value_of(entry.scores, column.key)
+    wins = not entry.reference and value is not None and dice(value) == dice(best.get(column.key))
+    spread, tip = _spread(entry.scores, column.key), _tip(entry.scores, column, regions)
+    return Cell(dice(value), spread, tip, wins, column.average)
+
+
+def _partial(entry: Entry, column: Column) -> Cell:
+    """An average over fewer sites than the others' must not stand beside them."""
+    tip = f"{dice(value_of(entry.scores, column.key))} over {len(entry.scores['per_site'])} sites only"
+    return Cell(dice(None), tip=tip, average=True)
 
 
 def _best(entries: Iterable[Entry], column: str) -> float:
@@ -162,10 +165,10 @@ def _region_average(scores: Mapping[str, Any], column: str, region: str) -> floa
     return math.fsum(value * weight for value, weight in pairs) / total if total else None
 
 
-def _note(entries: Sequence[Entry], marked: bool) -> str:
-    seeds = {seed for entry in entries for seed in entry.scores.get("per_seed", {})}
+def _note(chapter: Chapter, marked: bool) -> str:
+    seeds = {seed for entry in chapter.scored for seed in entry.scores.get("per_seed", {})}
     text = (
-        "Dice on test images: averaged over a site's images, then over regions. "
+        f"Dice on {chapter.images}: averaged over a site's images, then over regions. "
         "Client avg: mean over sites; Global: over all images."
     )
     if len(seeds) > 1:

@@ -21,7 +21,10 @@ INK, MUTED, GRID, CELL_INK = "#1c2024", "#697078", "#e2e5e9", "#010101"  # matpl
 CSS_VARIABLES = {INK: "--ink", MUTED: "--muted", GRID: "--line", CELL_INK: "--cell-ink"}
 # The methods every report has keep their colours from report to report; the rest take the palette in order.
 FIXED_COLOURS = {"centralized": "#7d8590", "local": "#a08468", "fedsm": "#4277e8", "fedavg": "#e07b1f"}
-METHOD_COLOURS = ("#16967a", "#c03f8c", "#8460d8", "#b8901a", "#1694b4", "#d24a43", "#5d8f2a", "#9a5b3c", "#4f6a92")
+METHOD_COLOURS = (
+    *("#16967a", "#c03f8c", "#8460d8", "#b8901a", "#1694b4", "#d24a43", "#5d8f2a", "#9a5b3c"),
+    *("#4f6a92", "#e0699a", "#8a8f1c", "#5b3fb0", "#1c7f54", "#c26a86", "#3f5a66", "#a34bc4"),
+)
 # On photographs: bright, told apart in the common colour deficiencies too.
 REGION_COLOURS = ("#4be36a", "#38b6ff", "#ffb02e", "#ff5c8a", "#c39bff", "#fff05a")
 HEAT = "#24449c"

@@ -129,6 +129,31 @@ def test_a_page_with_real_examples(examples: Path, super_models: dict[str, Path]
     assert text.count("data:image/png;base64,") == 4  # one picture an image, shared by all methods
 
 
+def test_a_volume_is_shown_by_its_fullest_slice(tmp_path: Path) -> None:
+    import nibabel
+
+    root = tmp_path / "data"
+    (root / "amber" / "images").mkdir(parents=True)
+    (root / "amber" / "labels").mkdir()
+    task = {"task": "prostate", "channels": 1, "regions": {"prostate": [1]}}
+    (root / "dataset.json").write_text(json.dumps(task))
+    for name in "abc":
+        voxels = np.random.default_rng(0).normal(500, 200, (36, 36, 5)).astype(np.float32)
+        label = np.zeros((36, 36, 5), dtype=np.uint8)
+        label[10:20, 10:20, 1], label[8:26, 8:26, 3] = 1, 1
+        nibabel.save(nibabel.Nifti1Image(voxels, np.eye(4)), root / "amber" / "images" / f"{name}.nii.gz")
+        nibabel.save(nibabel.Nifti1Image(label, np.eye(4)), root / "amber" / "labels" / f"{name}.nii.gz")
+    study = parse_study({"method": "fedavg", **STUDY})
+    state = first_weights(lambda: build_segmentation(study.model, 1, 1), 0)
+    manifest = {"method": "fedavg", "study": study.to_json(), "task": task}
+    save_super_model(SuperModel(["amber"], state, manifest=manifest), tmp_path / "model")
+    write_examples(tmp_path / "examples", root, {"fedavg": tmp_path / "model"})
+    (entry,) = json.loads((tmp_path / "examples" / "index.json").read_text())["examples"]
+    truth = np.asarray(Image.open(tmp_path / "examples" / entry["truth"]["prostate"]))
+    assert (truth > 0).sum() == 18 * 18
+    assert Image.open(tmp_path / "examples" / entry["picture"]).mode == "L"
+
+
 @pytest.mark.parametrize("per_site", [0, 6])
 def test_impossible_numbers_are_refused(
     data_root: Path, super_models: dict[str, Path], tmp_path: Path, per_site: int

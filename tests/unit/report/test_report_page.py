@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from fake_runs import SITES, scored, write_comparison, write_data_root, write_run, write_super_model
 
 from fedsuper.errors import FedSuperError
-from fedsuper.evaluation.results import write_results
+from fedsuper.evaluation.results import Scored, write_results
 from fedsuper.report.html import write_figures, write_report
 
 VOID = {"meta", "link", "input", "br", "img", "hr", "image", "use", "path", "rect", "circle", "line"}
@@ -184,7 +185,7 @@ def test_scores_without_super_models(tmp_path: Path) -> None:
     write_results(tmp_path / "run", write_data_root(tmp_path / "data"), [scored("fedavg", 0)])
     text = page_of([tmp_path / "run"], tmp_path / "report.html")
     assert 'id="part-1-results"' in text
-    assert "No training history found: FedAvg." in text
+    assert "No training history found." in text
 
 
 def test_a_comparison_under_way_shows_what_is_finished(tmp_path: Path, comparison: Path) -> None:
@@ -196,6 +197,63 @@ def test_runs_left_over_from_an_earlier_comparison_are_ignored(tmp_path: Path) -
     run = write_comparison(tmp_path / "run", ("fedavg",), (0,), examples=False)
     write_super_model(run / "runs" / "fedsm" / "seed-0" / "supermodel", "fedsm")
     assert "FedSM" not in page_of([run], tmp_path / "report.html")
+
+
+def leave_out_run(folder: Path) -> Path:
+    """Every site left out in turn: FedSM in three modes, one of them a bound, and one site's model at the others."""
+    rows = {
+        "fedsm (select)": scored("fedavg", 0).rows,
+        "fedsm (oracle)": scored("centralized", 0).rows,
+        "fedsm (site:amber)": [row for row in scored("fedsm", 0).rows if row.site != "amber"],
+    }
+    runs = [
+        Scored(method, 0, [replace(row, own=None, probabilities={}) for row in found]) for method, found in rows.items()
+    ]
+    write_results(folder, write_data_root(folder.parent / "data"), runs, "all")
+    others = {site: [name for name in SITES if name != site] for site in SITES}
+    unseen = {
+        site: {
+            f"fedsm, seed {seed}": [
+                {"gamma": 0.0, "dice": 0.6 + seed / 10, "chosen": {others[site][seed]: 1.0}, "validated": False},
+                {"gamma": 0.9, "dice": 0.8, "chosen": {"global": 1.0}, "validated": seed == 0},
+                {"gamma": 1.0, "dice": 0.75, "chosen": {"global": 1.0}, "validated": seed == 1},
+            ]
+            for seed in (0, 1)
+        }
+        for site in SITES
+    }
+    (folder / "unseen.json").write_text(json.dumps(unseen))
+    return folder
+
+
+def test_sites_left_out_in_turn(tmp_path: Path) -> None:
+    text = page_of([leave_out_run(tmp_path / "run")], tmp_path / "report.html")
+    metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())["methods"]
+    assert "at 3 unseen sites" in text
+    lead = text[text.index('class="lead"') : text.index("</header>")]
+    assert (
+        f"<strong>{metrics['fedsm (select)']['client_avg']:.3f}</strong>" in lead
+    )  # not the bound, not the partial one
+    partial = metrics["fedsm (site:amber)"]["client_avg"]
+    assert partial > metrics["fedsm (select)"]["client_avg"]
+    assert f'title="{partial:.3f} over 2 sites only"' in text
+    section = text[text.index('id="part-1-unseen"') : text.index('id="part-1-run"')]
+    assert section.count("<td>0.650</td><td>0.775</td><td>0.750</td>") == len(SITES)
+    assert re.findall(r">(0\.50)</text>", section) == ["0.50"] * 6
+
+
+def test_a_left_out_run_does_not_share_a_table_with_one_that_saw_the_sites(tmp_path: Path) -> None:
+    runs = [leave_out_run(tmp_path / "out"), write_run(tmp_path / "in", "fedavg")]
+    assert page_of(runs, tmp_path / "report.html").count("<article") == 2
+
+
+def test_the_map_of_features_belongs_to_the_method_with_a_selector(tmp_path: Path) -> None:
+    run = write_comparison(tmp_path / "run", ("fedavg", "fedsm"), (0,), examples=False)
+    points = [f"{site},i{n},{n},{n}" for site in SITES for n in range(3)]
+    (run / "features.csv").write_text("\n".join(["site,image,x,y", *points]) + "\n")
+    text = page_of([run], tmp_path / "report.html")
+    assert text.count("What it sees") == 1
+    assert "Selector of FedAvg" not in text
 
 
 @pytest.mark.parametrize(
@@ -213,6 +271,7 @@ def test_runs_left_over_from_an_earlier_comparison_are_ignored(tmp_path: Path) -
         ("examples/000-image.png", None, "cannot be read"),
         ("examples/000-true-disc.png", "not a picture", "not a PNG"),
         ("features.csv", "site,image,x,y\nA,i,1\n", "row 2 is torn"),
+        ("unseen.json", '{"amber": {"fedsm, seed 0": [{"gamma": 0.5}]}}', "torn"),
     ],
 )
 def test_torn_inputs_are_one_line(tmp_path: Path, file: str, content: str | None, words: str) -> None:
