@@ -138,7 +138,7 @@ def site_dots(
         axes.set_ylim(len(rows) - 0.5, -0.5)
         axes.grid(axis="y", visible=False)
         axes.spines["left"].set_visible(False)
-        axes.set_xlabel("test Dice")
+        axes.set_xlabel("Dice")
         made.legend(loc="outside upper left", ncols=min(len(scores), 5), handletextpad=0.2, columnspacing=1.4)
         return made
 

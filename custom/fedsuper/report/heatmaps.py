@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 CELL_WIDTH, CELL_HEIGHT = 0.5, 0.4
 
 
+def share_texts(values: Sequence[Sequence[float]]) -> list[list[str]]:
+    """Shares as cell texts; nothing is a dot, so that what is there stands out."""
+    return [[f"{value:.2f}" if value else "·" for value in row] for row in values]
+
+
 def heat_map(
     values: Sequence[Sequence[float]],
     rows: Sequence[str],

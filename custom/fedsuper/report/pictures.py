@@ -15,7 +15,7 @@ from fedsuper.files import atomic_write_bytes
 from fedsuper.report.chapters import Chapter
 from fedsuper.report.curves import Curve, roles_of, validation_curve
 from fedsuper.report.figures import site_dots, training_curves
-from fedsuper.report.heatmaps import heat_map
+from fedsuper.report.heatmaps import heat_map, share_texts
 from fedsuper.report.reading import POOLED, Entry
 from fedsuper.report.results import AVERAGES, dice, value_of
 from fedsuper.report.style import to_png, to_svg
@@ -134,7 +134,9 @@ def unseen_picture(chapter: Chapter, prefix: str) -> Picture | None:
     if not sites:
         return None
     models = models_of(sites)
-    made = heat_map(share_matrix(sites, models), [site.site for site in sites], models, "unseen site", "segmented by")
+    values = share_matrix(sites, models)
+    names = [site.site for site in sites]
+    made = heat_map(values, names, models, "unseen site", "segmented by", texts=share_texts(values))
     caption = "Share of an unseen site's images that goes to each model when the global one is never asked (γ = 0)."
     return Picture(f"{prefix}unseen", made, caption, caption)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -76,7 +77,7 @@ def _data(chapter: Chapter) -> DataTable | None:
     tested: dict[str, Any] = {}
     for entry in chapter.scored:
         tested |= entry.scores.get("images", {})
-    columns = {"training images": trained, "test images": tested}
+    columns = {"training images": trained, "images scored": tested}
     present = {name: counts for name, counts in columns.items() if counts}
     if not present:
         return None
@@ -108,7 +109,7 @@ def _runs(chapter: Chapter) -> RunTable | None:
 
 def _run_row(entry: Entry, seed: int, manifest: Mapping[str, Any]) -> list[str]:
     metrics, provenance = manifest.get("metrics") or {}, manifest.get("provenance") or {}
-    best = {name: value["score"] for name, value in (metrics.get("validation") or {}).items() if name != "selector"}
+    best = _best_by_role(metrics.get("validation") or {})
     gamma = manifest.get("gamma")
     seconds = provenance.get("seconds")
     return [
@@ -121,6 +122,14 @@ def _run_row(entry: Entry, seed: int, manifest: Mapping[str, Any]) -> list[str]:
         "–" if seconds is None else duration(float(seconds)),
         str(provenance.get("created", "")).replace("T", " ").replace("+00:00", " UTC"),
     ]
+
+
+def _best_by_role(validation: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """Validation Dice of what was handed over: one score for a shared model, the mean over sites for personal ones."""
+    collected: dict[str, list[float]] = {}
+    for key, value in validation.items():
+        collected.setdefault(key.partition("/")[0], []).append(value["score"])
+    return {role: math.fsum(scores) / len(scores) for role, scores in collected.items() if role != "selector"}
 
 
 def duration(seconds: float) -> str:

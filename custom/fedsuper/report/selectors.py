@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fedsuper.report.curves import site_scores, validation_curve
 from fedsuper.report.figures import feature_map, gamma_curve, selector_curve
-from fedsuper.report.heatmaps import heat_map
+from fedsuper.report.heatmaps import heat_map, share_texts
 from fedsuper.report.pictures import GLOBAL, SELECTOR, Picture
 from fedsuper.report.reading import FEATURES, Entry, read_features
 from fedsuper.report.results import dice
@@ -84,8 +84,7 @@ def _frequencies(entry: Entry, colour: str, prefix: str) -> Picture | None:
     ]
     models += sorted(used - set(models))
     values = [[shares[site].get(model, 0.0) for model in models] for site in shares]
-    texts = [[f"{value:.2f}" if value else "·" for value in row] for row in values]
-    made = heat_map(values, list(shares), models, "image from", "segmented by", texts=texts)
+    made = heat_map(values, list(shares), models, "image from", "segmented by", texts=share_texts(values))
     caption = "Share of each site's test images that each model segmented."
     return Picture(
         f"{prefix}frequencies", made, f"Selection frequencies. {caption}", caption, "Which model did the work?"

@@ -79,7 +79,7 @@ def test_it_is_well_formed_and_accessible(comparison_page: str) -> None:
 
 def test_it_holds_the_numbers_of_metrics_json(comparison: Path, comparison_page: str) -> None:
     metrics = json.loads((comparison / "metrics.json").read_text())
-    table = comparison_page[comparison_page.index("Test results") : comparison_page.index("Is the difference real?")]
+    table = comparison_page[comparison_page.index("<h2>Results") : comparison_page.index("Is the difference real?")]
     for scores in metrics["methods"].values():
         for value in (
             scores["client_avg"],
