@@ -142,7 +142,7 @@ def test_a_site_a_root_and_a_file_given_twice(tmp_path: Path) -> None:
         picture(tmp_path / "root" / site / "images" / "x.png")
         picture(tmp_path / "root" / site / "labels" / "x.png")
     single = tmp_path / "root" / "A" / "images" / "x.png"
-    images, problems = find_images([tmp_path / "root" / "A", single])
+    images, problems = find_images([tmp_path / "root" / "A", single, tmp_path / "root" / "B" / ".." / "A" / "images"])
     assert images == [single] and not problems
     images, _ = find_images([tmp_path / "root"])
     assert [job.mask for job in plan(images)] == ["A_x.png", "B_x.png"]
