@@ -12,7 +12,7 @@ from fedsuper.config import parse_study
 from fedsuper.engines.federation import Federation
 from fedsuper.engines.flare import settings
 from fedsuper.engines.flare.events import ServerProgress, lines_after, total_rounds
-from fedsuper.engines.flare.exchange import CHECK_PERIOD, FlareExchange, AbortedError
+from fedsuper.engines.flare.exchange import CHECK_PERIOD, AbortedError, FlareExchange
 from fedsuper.errors import FedSuperError
 from fedsuper.inference.artefact import save_super_model
 

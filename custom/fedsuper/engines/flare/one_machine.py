@@ -20,8 +20,8 @@ def usable_sites(study: Study, data_root: Path) -> list[str]:
     sites = sites_of(study, data_root)
     for site in sites:
         if not re.fullmatch(r"[A-Za-z0-9_-]+", site) or site == "server":
-            raise FedSuperError(f"{site}: cannot be the name of an NVFlare client; rename the site's folder to letters, "
-                                "digits, - and _ (and not 'server'), or use --engine local")
+            raise FedSuperError(f"{site}: cannot be the name of an NVFlare client; rename the site's folder to "
+                                "letters, digits, - and _ (and not 'server'), or use --engine local")
     return sites
 
 

@@ -31,8 +31,8 @@ class ProcessFamily:
         return {**os.environ, **extra, "PYTHONPATH": search, MARK: self.mark}
 
     def members(self) -> list[psutil.Process]:
-        """The members alive now."""
-        return [process for process in psutil.process_iter() if self._owns(process)]
+        """The members alive now, this process not counted."""
+        return [process for process in psutil.process_iter() if process.pid != os.getpid() and self._owns(process)]
 
     def end(self) -> None:
         """Kill every member by its id, again and again until none is left: a member may start another meanwhile."""

@@ -39,7 +39,7 @@ class Settings(Strict):
 
 
 def read_settings(local_folder: Path) -> Settings:
-    """The site file: the one FEDSUPER_SITE_FILE names, else `fedsuper.yaml` in `local_folder`; empty where neither is."""
+    """The site file: the one FEDSUPER_SITE_FILE names, else `local_folder`/fedsuper.yaml, else nothing."""
     named = os.environ.get(FILE)
     path = from_environment(FILE) or Path(local_folder) / SITE_FILE
     if not named and not path.exists():

@@ -27,25 +27,32 @@ def run_simulator(study: Study, data_root: Path, folder: Path, progress_stream: 
     `threads` sites work at the same time (default: all, which also spares the simulator from starting every task in a
     new process). State is in `folder/state`, NVFlare's own files and log in `folder/nvflare` and `folder/nvflare.log`.
     """
+    with tempfile.TemporaryDirectory(prefix="fedsuper-") as temporary:
+        job = Path(temporary) / "job"
+        write_job(study, job, resume=resume)
+        simulate(job, study, data_root, folder, progress_stream, threads, gpus)
+    return load_super_model(Path(folder) / "supermodel")
+
+
+def simulate(job: Path, study: Study, data_root: Path, folder: Path, progress_stream: TextIO | None = None,
+             threads: int | None = None, gpus: str | None = None) -> None:
+    """Run a job folder that holds `study`; an early end is one error with the server's reason."""
     data_root, folder = Path(data_root).absolute(), Path(folder).absolute()
     sites = one_machine.usable_sites(study, data_root)
     if threads is not None and threads < 1:
         raise FedSuperError(f"--threads {threads}: at least 1 site must be able to work")
-    events = folder / "state" / "events.jsonl"
+    log, events = folder / one_machine.LOG, folder / "state" / "events.jsonl"
     events.unlink(missing_ok=True)
-    places = {settings.OUT: str(folder / "supermodel"), settings.EVENTS: str(events)}
+    environment = one_machine.environment(data_root, folder, sites, gpus)
+    environment |= {settings.OUT: str(folder / "supermodel"), settings.EVENTS: str(events)}
     reader = reader_for(study, progress_stream)
     with tempfile.TemporaryDirectory(prefix="fedsuper-") as temporary:
-        job = Path(temporary) / "job"
-        write_job(study, job, resume=resume)
         workspace = one_machine.without_spaces(folder, Path(temporary)) / one_machine.WORKSPACE
         command = [sys.executable, "-m", "fedsuper.engines.flare.simulator_process", str(job), str(workspace),
                    ",".join(sites), str(min(threads or len(sites), len(sites)))]
-        log = folder / one_machine.LOG
-        _run(command, one_machine.environment(data_root, folder, sites, gpus) | places, log, reader, events)
+        _run(command, environment, log, reader, events)
     if not reader.done:
         raise FedSuperError(reader.failure or f"the simulator ended before the study did; see {log}")
-    return load_super_model(folder / "supermodel")
 
 
 def _run(command: list[str], environment: dict[str, str], log: Path, reader: EventReader, events: Path) -> None:

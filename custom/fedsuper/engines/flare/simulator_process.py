@@ -1,4 +1,4 @@
-"""The process in which `run_simulator` runs NVFlare's simulator: `python -m ... JOB WORKSPACE SITE,SITE,... THREADS`."""
+"""The process in which `run_simulator` runs NVFlare's simulator. Arguments: JOB WORKSPACE SITE,SITE,... THREADS."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ def _end_with_parent() -> None:
     while os.read(0, 1):
         continue
     ProcessFamily(os.environ[MARK]).end()
+    os._exit(1)
 
 
 if __name__ == "__main__":

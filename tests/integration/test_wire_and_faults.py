@@ -1,0 +1,65 @@
+"""One run with the paper's nets: what a round really sends, and what happens when sites fail."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from fedsuper.config import parse_study
+from fedsuper.engines.flare.job import write_job
+from fedsuper.engines.flare.simulator import simulate
+from fedsuper.inference.artefact import load_super_model
+
+MB = 22  # per site and direction, as NVFlare counts (2**20 bytes)
+
+
+@pytest.fixture(scope="module")
+def run(pair_root: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The paper's UNet and the small selector, three rounds; round 1 is sound, rounds 2 and 3 each lose a site."""
+    folder = tmp_path_factory.mktemp("paper")
+    study = parse_study({"method": "fedsm", "rounds": 3, "image_size": 32})
+    job = folder / "job"
+    write_job(study, job)
+    shutil.copy(Path(__file__).parent / "wire_and_faults.py", job / "app" / "custom")
+    server = job / "app" / "config" / "config_fed_server.json"
+    described = json.loads(server.read_text())
+    described["components"].append({"id": "meter", "path": "wire_and_faults.Meter", "args": {}})
+    server.write_text(json.dumps(described))
+    client = job / "app" / "config" / "config_fed_client.json"
+    described = json.loads(client.read_text())
+    described["executors"][0]["executor"]["path"] = "wire_and_faults.Saboteur"
+    client.write_text(json.dumps(described))
+    shown = io.StringIO()
+    simulate(job, study, pair_root, folder, shown)
+    return folder, shown.getvalue()
+
+
+def megabytes(folder: Path, moment: str, pool: str) -> float:
+    """All bytes the server's job cell has counted in `pool` so far."""
+    stats = json.loads((folder / f"{moment}.json").read_text())[pool]["pool"]
+    assert stats["unit"] == "MB"
+    bins = [entry for entries in stats["cat_data"].values() for entry in entries if entry]
+    return sum(entry["total"] for entry in bins)
+
+
+@pytest.mark.parametrize("pool", ["sent_msg_sizes@server.simulate_job", "received_msg_sizes@server.simulate_job"])
+def test_a_round_of_fedsm_moves_at_most_22_megabytes_per_site_and_direction(run: tuple[Path, str], pool: str) -> None:
+    folder, _ = run
+    moved = (megabytes(folder, "_round_done-0", pool) - megabytes(folder, "_round_started-0", pool)) / 2
+    assert 10 < moved <= MB, f"{moved:.1f} MB"
+
+
+def test_a_crash_and_a_poisoned_update_cost_their_site_the_round_and_nobody_else(run: tuple[Path, str]) -> None:
+    folder, shown = run
+    warnings = [line for line in shown.splitlines() if "warning: site-" in line]
+    assert len(warnings) == 2
+    assert "site-1: left out of the round (OSError: the disk with the images is gone" in warnings[0]
+    assert "site-2" in warnings[1] and "NaN" in warnings[1]
+    history = load_super_model(folder / "supermodel").manifest["history"]
+    assert [entry["missing"] for entry in history] == [[], ["site-1"], ["site-2"]]
+    assert [line.partition("  ")[2][:9] for line in shown.splitlines() if ": round " in line] == [
+        "2/2 sites", "1/2 sites", "1/2 sites"]
