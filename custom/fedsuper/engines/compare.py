@@ -10,8 +10,8 @@ from fedsuper.config import Study
 from fedsuper.data.layout import find_sites
 from fedsuper.engines.run import run_study
 from fedsuper.errors import FedSuperError
-from fedsuper.evaluation.evaluate import evaluate
-from fedsuper.evaluation.results import Scored, write_results
+from fedsuper.evaluation.cases import CaseStore
+from fedsuper.evaluation.results import score, write_results
 from fedsuper.evaluation.tables import results_table
 from fedsuper.files import atomic_write_json
 from fedsuper.inference.artefact import load_super_model
@@ -28,14 +28,13 @@ def compare(study: Study, data_root: Path, methods: list[str], seeds: list[int],
     data_root, out = Path(data_root), Path(out)
     studies = {name: study.with_method(name) for name in methods}  # all knobs are checked before the first run
     find_sites(data_root)
-    scored = []
+    scored, store = [], CaseStore(data_root)
     for name in methods:
         for seed in seeds:
             folder = out / "runs" / name / f"seed-{seed}"
             train_once(studies[name].with_seed(seed), data_root, folder, engine, threads)
             super_model = load_super_model(folder / "supermodel")
-            rows = evaluate(super_model, data_root, "test", compute=Compute.from_config(study.compute))
-            scored.append(Scored(method=name, seed=seed, rows=rows, super_model=super_model))
+            scored.append(score(name, seed, super_model, store, compute=Compute.from_config(study.compute)))
     atomic_write_json(out / "compare.json", {"data": str(data_root), "methods": methods, "seeds": seeds,
                                              "study": study.to_json(), "engine": engine})
     return write_results(out, data_root, scored)

@@ -7,8 +7,8 @@ from typing import Any
 
 from fedsuper.config import parse_study
 from fedsuper.errors import FedSuperError
-from fedsuper.evaluation.evaluate import evaluate
-from fedsuper.evaluation.results import Scored, write_results
+from fedsuper.evaluation.cases import CaseStore
+from fedsuper.evaluation.results import score, write_results
 from fedsuper.evaluation.tables import results_table, text_table
 from fedsuper.inference.artefact import load_super_model
 from fedsuper.report.examples import write_examples
@@ -32,10 +32,10 @@ def evaluate_command(folder: Path, data_root: Path, out: Path, split: str, mode:
     if gamma is not None and not 0 <= gamma <= 1:
         raise FedSuperError(f"--gamma {gamma}: must lie in [0, 1]")
     compute = Compute.from_config(parse_study(manifest["study"]).compute)
-    rows = evaluate(super_model, data_root, split, mode, gamma, compute)
     name = manifest["method"] if mode in (None, super_model.mode) else f"{manifest['method']} ({mode})"
-    scored = Scored(method=name, seed=manifest["study"]["seed"], rows=rows, super_model=super_model)
-    return results_table(write_results(out, data_root, [scored], split, compute))
+    seed = manifest["study"]["seed"]
+    scored = score(name, seed, super_model, CaseStore(data_root), split, mode, gamma, compute)
+    return results_table(write_results(out, data_root, [scored], split))
 
 
 def _method(folder: Path) -> str:

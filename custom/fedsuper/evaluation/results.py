@@ -15,7 +15,7 @@ import csv
 import io
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from fedsuper.core.supermodel import SuperModel
 from fedsuper.data.task import read_task
 from fedsuper.errors import FedSuperError
 from fedsuper.evaluation.cases import CaseStore
-from fedsuper.evaluation.evaluate import ScoredImage, site_by_model, site_means
+from fedsuper.evaluation.evaluate import ScoredImage, evaluate, site_by_model, site_means
 from fedsuper.evaluation.selection import selection_frequencies, selector_report
 from fedsuper.evaluation.statistics import Key, bootstrap, holm, paired
 from fedsuper.files import atomic_write_json, atomic_write_text
@@ -43,22 +43,39 @@ class Scored:
     method: str
     seed: int
     rows: list[ScoredImage]
-    super_model: SuperModel | None = None
     notes: dict[str, Any] = field(default_factory=dict)
 
 
-def write_results(
-    out: Path, data_root: Path, scored: Sequence[Scored], split: str = "test", compute: Compute | None = None
-) -> dict[str, Any]:
-    """Write `metrics.json` and `per_image.csv` into `out`, each whole or not at all; returns the metrics.
+def score(
+    method: str,
+    seed: int,
+    super_model: SuperModel,
+    store: CaseStore,
+    split: str = "test",
+    mode: str | None = None,
+    gamma: float | None = None,
+    compute: Compute | None = None,
+) -> Scored:
+    """Score a super model on one part of every site's split; give several models one `store` to read images once.
 
-    Where every site has a model of its own and that is how it predicts (local training), the site-by-model matrix is
-    scored too: the papers' off-diagonal numbers.
+    Where every site predicts with a model of its own (local training), the site-by-model matrix is scored too: the
+    papers' off-diagonal numbers.
     """
-    out, store = Path(out), CaseStore(data_root)
-    completed = [_with_notes(one, store, split, compute) for one in scored]
-    metrics = merge_results(completed, Path(data_root).resolve().name, read_task(data_root).to_json(), split)
-    atomic_write_text(out / PER_IMAGE, per_image_csv(completed))
+    name = mode or super_model.mode
+    rows = evaluate(super_model, store.root, split, name, gamma, compute, store=store)
+    notes: dict[str, Any] = {}
+    if rows and rows[0].gamma is not None:
+        notes["gamma"] = rows[0].gamma
+    if name == "own":
+        notes["site_by_model"] = site_by_model(super_model, store, split, compute)
+    return Scored(method, seed, rows, notes)
+
+
+def write_results(out: Path, data_root: Path, scored: Sequence[Scored], split: str = "test") -> dict[str, Any]:
+    """Write `metrics.json` and `per_image.csv` into `out`, each whole or not at all; returns the metrics."""
+    out = Path(out)
+    metrics = merge_results(scored, Path(data_root).resolve().name, read_task(data_root).to_json(), split)
+    atomic_write_text(out / PER_IMAGE, per_image_csv(scored))
     atomic_write_json(out / METRICS, metrics)
     return metrics
 
@@ -127,19 +144,6 @@ def per_image_csv(runs: Sequence[Scored]) -> str:
             writer.writerow([run.method, run.seed, row.site, row.image, row.case, *scores, row.chosen, gamma,
                              row.predicted or "", number(p_own)])
     return text.getvalue()
-
-
-def _with_notes(scored: Scored, store: CaseStore, split: str, compute: Compute | None) -> Scored:
-    model = scored.super_model
-    if model is None:
-        return scored
-    notes = dict(scored.notes)
-    gammas = [row.gamma for row in scored.rows if row.gamma is not None]
-    if gammas:
-        notes.setdefault("gamma", gammas[0])
-    if model.mode == "own" and "site_by_model" not in notes:
-        notes["site_by_model"] = site_by_model(model, store, split, compute)
-    return replace(scored, notes=notes)
 
 
 def _one_seed(run: Scored) -> dict[str, Any]:

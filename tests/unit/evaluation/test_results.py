@@ -13,8 +13,9 @@ import torch
 from super_models import constant_super_model, random_super_model
 
 from fedsuper.errors import FedSuperError
-from fedsuper.evaluation.evaluate import ScoredImage, evaluate
-from fedsuper.evaluation.results import Scored, merge_results, per_image_csv, write_results
+from fedsuper.evaluation.cases import CaseStore
+from fedsuper.evaluation.evaluate import ScoredImage
+from fedsuper.evaluation.results import Scored, merge_results, per_image_csv, score, write_results
 from fedsuper.evaluation.selection import selection_frequencies, selector_report
 from fedsuper.evaluation.tables import results_table
 from fedsuper.train.device import Compute
@@ -111,9 +112,9 @@ def test_files_of_a_comparison(tiny_root: Path, tmp_path: Path) -> None:
         "fedsm": random_super_model(sites),
     }
     models["centralized"].sites = ["centralized"]
-    scored = [Scored(name, seed, evaluate(model, tiny_root, compute=CPU), model)
-              for name, model in models.items() for seed in (0, 1)]
-    returned = write_results(tmp_path, tiny_root, scored, compute=CPU)
+    store = CaseStore(tiny_root)
+    scored = [score(name, seed, model, store, compute=CPU) for name, model in models.items() for seed in (0, 1)]
+    returned = write_results(tmp_path, tiny_root, scored)
     metrics = json.loads((tmp_path / "metrics.json").read_text())
     assert metrics == json.loads(json.dumps(returned))
     assert metrics["seeds"] == [0, 1] and metrics["dataset"] == tiny_root.name

@@ -57,7 +57,7 @@ def scored(method: str, seed: int, sites: Sequence[str] = SITES) -> Scored:
     notes = {}
     if method == "local":
         notes["site_by_model"] = {a: {b: 0.85 if a == b else 0.4 for b in sites} for a in sites}
-    return Scored(method, seed, rows, None, notes)
+    return Scored(method, seed, rows, notes)
 
 
 def history(method: str, sites: Sequence[str] = SITES, rounds: int = ROUNDS) -> list[dict]:
