@@ -201,7 +201,7 @@ def _score_portion(
     for case in portion:
         here = slice(start, start + len(case.images))
         start = here.stop
-        scores = [_case_dice(predictor, case, outcome.probabilities[here]) for _, outcome in outcomes]
+        scores = [case_dice(predictor, case, outcome.probabilities[here]) for _, outcome in outcomes]
         best = max(range(len(scores)), key=lambda index: float(scores[index].mean())) if mode == ORACLE else 0
         scores = [scores[best]] if mode == ORACLE else scores
         gamma, outcome = outcomes[best]
@@ -213,7 +213,7 @@ def _score_portion(
     return rows
 
 
-def _case_dice(predictor: Predictor, case: LabelledCase, probabilities: torch.Tensor) -> torch.Tensor:
+def case_dice(predictor: Predictor, case: LabelledCase, probabilities: torch.Tensor) -> torch.Tensor:
     """Dice per region between the label map that would be written and the true one."""
     predicted, _ = predictor.restore(probabilities, case.size)
     regions = predictor.task.regions

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -109,8 +109,8 @@ def _summary(scored: Mapping[int, OutsideRow], baseline: Mapping[Key, float]) ->
 
 def outside_markdown(summary: Mapping[str, Any]) -> str:
     """The table: one line per mode, none left out."""
-    first = next((entry for entry in summary.values() if "mean" in entry), {"regions": {}, "by_seed": {}})
-    regions, seeds = list(first["regions"]), list(first["by_seed"])
+    scored = [entry for entry in summary.values() if "mean" in entry]
+    regions, seeds = (list(scored[0][key]) if scored else [] for key in ("regions", "by_seed"))
     by_seed = [f"seed {seed}" for seed in seeds]
     lines = [["mode", *regions, "mean Dice (95 % interval)", f"gain over {BASELINE}", *by_seed, "s/image"]]
     lines.append(["---", *["---:"] * (len(lines[0]) - 1)])
@@ -138,3 +138,10 @@ def _values(rows: Mapping[int, OutsideRow]) -> dict[Key, float]:
 
 def _ends(interval: Interval) -> list[float]:
     return [interval.low, interval.high]
+
+
+def with_routing(super_model: SuperModel, **changes: Any) -> SuperModel:
+    """The same super model with other routing settings in its study; the weights are shared."""
+    study = super_model.manifest["study"]
+    changed = study | {"routing": study.get("routing", {}) | changes}
+    return replace(super_model, manifest=super_model.manifest | {"study": changed})

@@ -1,0 +1,36 @@
+"""Benchmarks: each is a module with `run(out) -> dict` that measures something the project promises."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+from fedsuper.errors import FedSuperError
+from fedsuper.files import atomic_write_json
+
+BENCHMARKS: dict[str, str] = {
+    "routing": "fedsuper.bench.routing:run",
+}
+
+
+def run_benchmarks(names: list[str], out: Path) -> int:
+    """Run the named benchmarks (default: all), write `OUT/<name>.json` each; 1 if one misses what it promises.
+
+    A result may hold `promises`, a mapping from what is promised to whether it was kept.
+    """
+    for name in names:
+        if name not in BENCHMARKS:
+            raise FedSuperError(f"bench '{name}' is not known; there are: {', '.join(BENCHMARKS)}")
+    missed = 0
+    for name in names or BENCHMARKS:
+        module, _, function = BENCHMARKS[name].partition(":")
+        result: dict[str, Any] = getattr(importlib.import_module(module), function)(Path(out))
+        atomic_write_json(Path(out) / f"{name}.json", result)
+        for key, value in result.items():
+            if key != "promises":
+                print(f"{name}: {key} {value}")
+        for promise, kept in result.get("promises", {}).items():
+            print(f"{name}: {'kept' if kept else 'MISSED'}: {promise}")
+            missed += not kept
+    return 1 if missed else 0

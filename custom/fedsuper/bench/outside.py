@@ -1,0 +1,150 @@
+"""The outside experiment: a hospital that never trained, every mode, several seeds (`make outside`).
+
+Per seed: a synthetic federation of six hospitals and a seventh outside it; a super model with a selector (FedSM) and a
+model with a rotation head (TTT) trained on the six; then all modes on all images of the seventh. Nets have BatchNorm,
+because Tent and the image-statistics baseline have nothing to do with MONAI's default norm.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from fedsuper.config import Study, parse_study
+from fedsuper.core.supermodel import GLOBAL, SuperModel
+from fedsuper.data.synthetic.retina import write_retina
+from fedsuper.engines.compare import train_once
+from fedsuper.errors import FedSuperError
+from fedsuper.evaluation.outside import (
+    BASELINE,
+    OutsideRow,
+    outside_markdown,
+    outside_modes,
+    score_outside,
+    summarise_outside,
+    with_routing,
+)
+from fedsuper.evaluation.routing_trace import trace_routing
+from fedsuper.files import atomic_write_bytes, atomic_write_json, atomic_write_text
+from fedsuper.inference.artefact import load_super_model
+from fedsuper.report.routing_figures import routing_heat_map, time_curve
+from fedsuper.report.style import to_png
+from fedsuper.train.device import Compute
+
+SITE = "outside"
+IMAGES, SIZE = 300, 64
+STUDY: dict[str, Any] = {
+    "method": "fedsm",
+    "rounds": 40,
+    "image_size": SIZE,
+    "batch_size": 8,
+    "optimizer": {"lr": 0.002},
+    "model": {"channels": [8, 16, 32, 64], "residual_units": 1, "norm": "batch"},
+    "routing": {"radius": 2},
+}
+# One change each from the default: the paper's Table III and Fig. 8, and the choices the paper leaves open.
+VARIANTS: dict[str, dict[str, Any]] = {
+    "route": {},
+    "untuned (even mixture)": {"epochs": 0},
+    "level: global": {"level": "global"},
+    "gate: static": {"gate": "static"},
+    "normalise: false": {"normalise": False},
+    "reset: false": {"reset": False},
+    "norm_statistics: running": {"norm_statistics": "running"},
+    "consistency: false": {"consistency": False},
+    "shape: false": {"shape": False},
+    "entropy: false": {"entropy": False},
+    "preset: as-released": {"preset": "as-released"},
+    "lr: 0.01": {"lr": 0.01},
+    "lr: 0.01, epochs: 30": {"lr": 0.01, "epochs": 30},
+}
+
+
+def run_outside(out: Path, seeds: Sequence[int], settings: Mapping[str, Any] = STUDY, images: int = IMAGES) -> str:
+    """Train, score, write `outside.json`, `outside.md` and the figures into `out`; returns the tables.
+
+    What is already trained is used again; with the same arguments the numbers are the same.
+    """
+    out = Path(out)
+    rows: dict[int, list[OutsideRow]] = {}
+    variants: dict[int, list[OutsideRow]] = {}
+    for seed in seeds:
+        study = parse_study(dict(settings)).with_seed(seed)
+        root = _data(out / "data" / f"seed-{seed}", images, study.image_size, seed)
+        outside = root.with_name(root.name + "-outside")
+        compute = Compute.from_config(study.compute)
+        main = _train(study, root, out / "runs" / study.method / f"seed-{seed}")
+        rotation = _train(study.with_method("ttt"), root, out / "runs" / "ttt" / f"seed-{seed}")
+        rows[seed] = score_modes(main, rotation, outside, compute)
+        variants[seed] = score_variants(main, outside, compute)
+        if seed == seeds[0]:
+            _figures(out, main, outside, compute, rows[seed])
+        print(f"seed {seed}: scored", file=sys.stderr)
+    return _write(out, seeds, settings, images, summarise_outside(rows), summarise_outside(variants))
+
+
+def score_modes(main: SuperModel, rotation: SuperModel, root: Path, compute: Compute) -> list[OutsideRow]:
+    """Every mode of the main super model; `ttt` and what it starts from come from the model that has the head."""
+    rows = score_outside(main, root, SITE, outside_modes(main), compute)
+    before, after = score_outside(rotation, root, SITE, [GLOBAL, "ttt"], compute)
+    return [*rows, after, replace(before, mode="ttt, before test time")]
+
+
+def score_variants(main: SuperModel, root: Path, compute: Compute) -> list[OutsideRow]:
+    """Routing with one setting changed at a time, beside the image-statistics baseline."""
+    rows = score_outside(main, root, SITE, [BASELINE], compute)
+    for name, changes in VARIANTS.items():
+        (row,) = score_outside(with_routing(main, **changes), root, SITE, ["route"], compute)
+        rows.append(replace(row, mode=name))
+    return rows
+
+
+def _data(root: Path, images: int, size: int, seed: int) -> Path:
+    if not root.exists():
+        write_retina(root, images=images, size=size, seed=seed, outside=True)
+    return root
+
+
+def _train(study: Study, root: Path, folder: Path) -> SuperModel:
+    train_once(study, root, folder, "local", None)
+    return load_super_model(folder / "supermodel")
+
+
+def _figures(out: Path, main: SuperModel, root: Path, compute: Compute, rows: Sequence[OutsideRow]) -> None:
+    trace = trace_routing(main, root, SITE, compute)
+    means = {row.mode: sum(image.mean for image in row.images) / len(row.images) for row in rows if row.images}
+    atomic_write_json(out / "routing-trace.json", trace.to_json())
+    references = {name: means[name] for name in (GLOBAL, BASELINE)}
+    atomic_write_bytes(out / "routing-matrix.png", to_png(routing_heat_map(trace.coefficients, trace.experts)))
+    atomic_write_bytes(out / "routing-time.png", to_png(time_curve(trace.to_json()["points"], references)))
+
+
+def _write(out: Path, seeds: Sequence[int], settings: Mapping[str, Any], images: int, modes: Any, variants: Any) -> str:
+    result = {"seeds": list(seeds), "study": dict(settings), "images": images, "modes": modes, "variants": variants}
+    atomic_write_json(out / "outside.json", result)
+    tables = {"Every mode": modes, "Routing, one setting changed": variants}
+    text = "\n".join(f"## {title}\n\n{outside_markdown(table)}" for title, table in tables.items())
+    atomic_write_text(out / "outside.md", text)
+    return text
+
+
+def main() -> int:
+    """`python -m fedsuper.bench.outside --out DIR [--seeds 0,1,2]`."""
+    parser = argparse.ArgumentParser(prog="fedsuper.bench.outside", description="every mode on a hospital outside")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--seeds", default="0,1,2")
+    options = parser.parse_args()
+    try:
+        print(run_outside(options.out, [int(seed) for seed in options.seeds.split(",")]))
+    except FedSuperError as problem:
+        print(f"fedsuper: {problem}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
