@@ -87,6 +87,8 @@ def build_parser() -> argparse.ArgumentParser:
     sub.add_argument("inputs", type=Path, nargs="+", metavar="INPUT")
     sub.add_argument("--out", type=Path, required=True, metavar="DIR")
     _add_mode(sub)
+    sub.add_argument("--routing", type=Path, metavar="FILE",
+                     help="with --mode route: this hospital's tuned routing, used if it is there, else tuned and written")
 
     sub = command("evaluate", _evaluate, "score a super model on labelled data")
     sub.add_argument("supermodel", type=Path)
@@ -124,6 +126,7 @@ def _add_set(parser: argparse.ArgumentParser) -> None:
 def _add_mode(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--mode", help="select, route, global, ensemble, average, site:NAME, ... (default: the method's own)")
     parser.add_argument("--gamma", type=float, help="the selector's threshold (default: the super model's)")
+    _add_set(parser)
 
 
 def _synth(options: argparse.Namespace) -> int:
@@ -190,13 +193,17 @@ def _numbers(text: str) -> list[int]:
 def _predict(options: argparse.Namespace) -> int:
     from fedsuper.inference.predict import predict_paths
 
-    return predict_paths(options.supermodel, options.inputs, options.out, options.mode, options.gamma)
+    return predict_paths(
+        options.supermodel, options.inputs, options.out, options.mode, options.gamma,
+        routing_file=options.routing, overrides=options.overrides,
+    )
 
 
 def _evaluate(options: argparse.Namespace) -> int:
     from fedsuper.engines.scores import evaluate_command
 
-    print(evaluate_command(options.supermodel, options.data, options.out, options.split, options.mode, options.gamma))
+    print(evaluate_command(options.supermodel, options.data, options.out, options.split, options.mode, options.gamma,
+                           options.overrides))
     return 0
 
 

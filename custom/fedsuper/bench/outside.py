@@ -26,11 +26,11 @@ from fedsuper.evaluation.outside import (
     outside_modes,
     score_outside,
     summarise_outside,
-    with_routing,
 )
 from fedsuper.evaluation.routing_trace import trace_routing
 from fedsuper.files import atomic_write_bytes, atomic_write_json, atomic_write_text
 from fedsuper.inference.artefact import load_super_model
+from fedsuper.inference.routing_settings import with_routing
 from fedsuper.report.routing_figures import routing_heat_map, time_curve
 from fedsuper.report.style import to_png
 from fedsuper.train.device import Compute

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from fedsuper.evaluation.cases import CaseStore
 from fedsuper.evaluation.results import score, write_results
 from fedsuper.evaluation.tables import results_table, text_table
 from fedsuper.inference.artefact import load_super_model
+from fedsuper.inference.routing_settings import override_routing
 from fedsuper.report.examples import write_examples
 from fedsuper.train.device import Compute
 
@@ -25,9 +27,12 @@ def score_run(out: Path, data_root: Path | None) -> str:
     return table
 
 
-def evaluate_command(folder: Path, data_root: Path, out: Path, split: str, mode: str | None, gamma: float | None) -> str:
-    """`fedsuper evaluate`: one super model, one mode, one part of the split."""
-    super_model = load_super_model(folder)
+def evaluate_command(
+    folder: Path, data_root: Path, out: Path, split: str, mode: str | None, gamma: float | None,
+    overrides: Sequence[str] = (),
+) -> str:
+    """`fedsuper evaluate`: one super model, one mode, one part of the split; `overrides` change its routing settings."""
+    super_model = override_routing(load_super_model(folder), overrides)
     manifest = super_model.manifest
     if gamma is not None and not 0 <= gamma <= 1:
         raise FedSuperError(f"--gamma {gamma}: must lie in [0, 1]")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -138,10 +138,3 @@ def _values(rows: Mapping[int, OutsideRow]) -> dict[Key, float]:
 
 def _ends(interval: Interval) -> list[float]:
     return [interval.low, interval.high]
-
-
-def with_routing(super_model: SuperModel, **changes: Any) -> SuperModel:
-    """The same super model with other routing settings in its study; the weights are shared."""
-    study = super_model.manifest["study"]
-    changed = study | {"routing": study.get("routing", {}) | changes}
-    return replace(super_model, manifest=super_model.manifest | {"study": changed})

@@ -25,6 +25,7 @@ from fedsuper.inference.inputs import Job, find_images, plan
 from fedsuper.inference.modes import Mode, ModeOptions, create_mode
 from fedsuper.inference.predictor import Prediction, Predictor
 from fedsuper.inference.preview import ContactSheet
+from fedsuper.inference.routing_settings import override_routing
 
 ROUTING = "routing.csv"
 PREVIEW = "preview.jpg"
@@ -40,6 +41,7 @@ def predict_paths(
     vote: str = "case",
     routing_file: Path | None = None,
     stream: TextIO | None = None,
+    overrides: Sequence[str] = (),
 ) -> int:
     """Segment every image behind `inputs` into `out`; returns 0, or 1 if some image could not be done.
 
@@ -47,7 +49,7 @@ def predict_paths(
     unreadable image costs one line and itself only. Nothing that an earlier prediction did not write is overwritten.
     """
     stream = stream or sys.stderr
-    predictor = Predictor(load_super_model(Path(super_model_folder)))
+    predictor = Predictor(override_routing(load_super_model(Path(super_model_folder)), overrides))
     chosen_mode = create_mode(predictor, mode, ModeOptions(gamma=gamma, vote=vote, routing_file=routing_file))
     images, problems = find_images(inputs)
     for problem in problems:

@@ -8,8 +8,8 @@ from PIL import Image
 from super_models import RETINA, random_super_model
 
 from fedsuper.evaluation.evaluate import evaluate
-from fedsuper.evaluation.outside import with_routing
 from fedsuper.evaluation.routing_trace import trace_routing
+from fedsuper.inference.routing_settings import with_routing
 
 
 @pytest.fixture
@@ -39,11 +39,3 @@ def test_the_curve_ends_where_the_mode_ends(root):
     assert trace.experts == ["global", "A", "B", "C"]
     assert all(sum(row) == pytest.approx(1, abs=1e-4) for row in trace.coefficients.values())
     json.dumps(trace.to_json(), allow_nan=False)
-
-
-def test_with_routing_changes_settings_not_weights():
-    model = random_super_model(routing={"epochs": 3})
-    other = with_routing(model, epochs=1, level="global")
-    assert model.manifest["study"]["routing"]["epochs"] == 3
-    assert other.manifest["study"]["routing"] == model.manifest["study"]["routing"] | {"epochs": 1, "level": "global"}
-    assert other.global_model is model.global_model
