@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint clean
+.PHONY: help setup demo outside test lint clean
 
 help:           ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -22,6 +22,9 @@ $(STAMP): requirements.txt pyproject.toml
 
 demo: setup     ## six synthetic hospitals, NVFlare simulator, table and HTML report in runs/demo
 	$(BIN)/python -m fedsuper.demo --out runs/demo
+
+outside: setup  ## every mode on a hospital outside the federation, three seeds, tables and figures in runs/outside
+	$(BIN)/python -m fedsuper.bench.outside --out runs/outside
 
 test: setup lint ## lint, then every test
 	$(BIN)/python -m pytest

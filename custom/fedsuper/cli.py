@@ -88,7 +88,7 @@ def build_parser() -> argparse.ArgumentParser:
     sub.add_argument("--out", type=Path, required=True, metavar="DIR")
     _add_mode(sub)
     sub.add_argument("--routing", type=Path, metavar="FILE",
-                     help="with --mode route: this hospital's tuned routing, used if it is there, else tuned and written")
+                     help="for --mode route: the hospital's tuned routing; used where it exists, else tuned and written")
 
     sub = command("evaluate", _evaluate, "score a super model on labelled data")
     sub.add_argument("supermodel", type=Path)

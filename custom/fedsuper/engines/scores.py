@@ -31,7 +31,7 @@ def evaluate_command(
     folder: Path, data_root: Path, out: Path, split: str, mode: str | None, gamma: float | None,
     overrides: Sequence[str] = (),
 ) -> str:
-    """`fedsuper evaluate`: one super model, one mode, one part of the split; `overrides` change its routing settings."""
+    """`fedsuper evaluate`: one super model, one mode, one part of the split; `overrides` change routing settings."""
     super_model = override_routing(load_super_model(folder), overrides)
     manifest = super_model.manifest
     if gamma is not None and not 0 <= gamma <= 1:
