@@ -39,11 +39,11 @@ def training_curves(curves: Sequence[Curve], lines: Mapping[str, float], colours
             colour = colours.get(label, MUTED)
             axes.axhline(value, color=colour, linewidth=1.6, linestyle=(0, (5, 3)))
             ends.append((value, label, colour))
-        finite = [v for curve in curves for v in curve.best if not math.isnan(v)] + list(lines.values())
-        _frame_scores(axes, finite)
+        values = [value for curve in curves for value in curve.best if not math.isnan(value)]
+        _frame_scores(axes, [*values, *lines.values()], [value for value, _, _ in ends])
         last = max((curve.rounds[-1] for curve in curves), default=1)
         axes.set_xlim(0, max(last, 1))
-        axes.set_xlabel("rounds completed")
+        _count_rounds(axes)
         axes.set_ylabel("validation Dice, client average")
         _label_ends(axes, ends)
         return made
@@ -64,7 +64,7 @@ def selector_curve(
             )
         axes.set_ylim(-0.02, 1.03)
         axes.set_xlim(rounds[0], max(rounds[-1], rounds[0] + 1))
-        axes.set_xlabel("rounds completed")
+        _count_rounds(axes)
         axes.set_ylabel("accuracy on validation images")
         return made
 
@@ -165,13 +165,18 @@ def feature_map(points: Mapping[str, Sequence[tuple[float, float]]], colours: Ma
         return made
 
 
-def _frame_scores(axes: Axes, values: Sequence[float]) -> None:
-    """A range that shows the end of training rather than the first, steep rounds."""
-    if not values:
-        return
+def _frame_scores(axes: Axes, values: Sequence[float], ends: Sequence[float]) -> None:
+    """A range that shows where every line ends rather than the first, steep rounds."""
     top, low = max(values), min(values)
-    floor = max(low, top - 0.35)
-    axes.set_ylim(floor - 0.02, min(1.0, top + 0.03) if top <= 1 else top * 1.02)
+    floor = min(max(low, top - 0.35), *ends)
+    axes.set_ylim(floor - 0.02, min(1.0, top + 0.03))
+
+
+def _count_rounds(axes: Axes) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_xlabel("rounds completed")
 
 
 def _pad(axes: Axes, values: Sequence[float]) -> None:

@@ -78,6 +78,15 @@ def test_the_figure_draws_the_curve() -> None:
     assert SITES[0] not in to_svg(made, "x")
 
 
+def test_the_frame_holds_the_end_of_every_line() -> None:
+    good = validation_curve([[entry(1, a=0.1), entry(2, a=0.9)]], "good", "global", "good", False)
+    poor = validation_curve([[entry(1, a=0.05), entry(2, a=0.2)]], "poor", "global", "poor", False)
+    assert good is not None and poor is not None
+    made = training_curves([good, poor], {}, {"good": "#000000", "poor": "#111111"})
+    low, high = made.axes[0].get_ylim()
+    assert low < 0.2 < 0.9 < high
+
+
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12), st.floats(0.001, 0.2))
 def test_labels_keep_their_distance_and_order(values: list[float], gap: float) -> None:
     places = spread(sorted(values), gap, 0.0, 1.0)
