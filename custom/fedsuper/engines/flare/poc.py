@@ -45,7 +45,7 @@ def run_poc(study: Study, data_root: Path, folder: Path, progress_stream: TextIO
         poc = Poc(workspace, family.environment(environment), folder / one_machine.LOG)
         try:
             kit = poc.start(sites)
-            super_model = run_prod(study, folder, kit, progress_stream, resume)
+            super_model = run_prod(study, folder, kit, progress_stream, resume, custom=True)
             poc.call("stop")
             return super_model
         finally:

@@ -14,11 +14,11 @@ from fedsuper.engines.flare.session import open_session, run_job
 
 
 def run_prod(study: Study, folder: Path, kit: Path, progress_stream: TextIO | None, resume: bool = False,
-             custom: bool = True) -> SuperModel:
+             custom: bool = False) -> SuperModel:
     """Submit the study, wait for it, bring the super model to `folder/supermodel`.
 
-    Data and state stay where the sites keep them. Interrupting this call leaves the job running. With `custom=False`
-    the job carries no `custom` folder: for sites that have FedSuper on their allow-list instead.
+    Data and state stay where the sites keep them. Interrupting this call leaves the job running. The job carries no
+    `custom` folder: server and sites have FedSuper on their allow-lists; `custom=True` is for a federation without.
     """
     folder = Path(folder).absolute()
     reader = reader_for(study, progress_stream)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import logging
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,6 +30,8 @@ def open_session(kit: Path, timeout: float = 20.0) -> Session:
     if not (kit / "startup" / "fed_admin.json").is_file():
         raise FedSuperError(f"{kit}: is not an admin's start-up kit (no startup/fed_admin.json); give the folder that "
                             "provisioning made for the admin who submits")
+    # Without any handler Python prints NVFlare's connection warnings; what matters of them is in the error below.
+    logging.getLogger().addHandler(logging.NullHandler())
     try:
         with contextlib.redirect_stdout(io.StringIO()):  # it announces itself
             return new_secure_session(kit.name, str(kit), timeout=timeout)
@@ -48,8 +51,7 @@ def run_job(session: Session, job: Path, folder: Path, reader: EventReader) -> S
     results = _download(session, job_id, folder)
     reader.read_file(results / EVENTS_FILE)
     if not reader.done or status != COMPLETED:
-        raise FedSuperError(reader.failure or f"job {job_id} ended as {status}; see the logs in {results} and at the "
-                            "sites")
+        raise FedSuperError(reader.failure or _unexplained(job_id, status, results, reader.seen > 0))
     super_model = load_super_model(results / SUPER_MODEL)
     save_super_model(super_model, folder / SUPER_MODEL)
     return super_model
@@ -57,16 +59,21 @@ def run_job(session: Session, job: Path, folder: Path, reader: EventReader) -> S
 
 def _follow(session: Session, job_id: str, reader: EventReader) -> str:
     """Show the job's events until it ends; its last status."""
-    from nvflare.fuel.flare_api.api_spec import InternalError, JobNotRunning, NoReply
+    from nvflare.fuel.flare_api.api_spec import AuthorizationError, InternalError, JobNotRunning, NoReply
 
+    may_ask = True
     while True:
         status = str(session.get_job_status(job_id))
         if status.startswith("FINISHED"):
             return status
         try:
-            reader.show(session.do_app_command(job_id, EVENTS_COMMAND, {"seen": reader.seen})["lines"])
+            if may_ask:
+                reader.show(session.do_app_command(job_id, EVENTS_COMMAND, {"seen": reader.seen})["lines"])
         except (JobNotRunning, NoReply, InternalError):  # not started yet, or just ended
             pass
+        except AuthorizationError:
+            may_ask = False
+            reader.progress.note("this admin lacks the right app_command on the server: rounds are shown at the end")
         time.sleep(POLL)
 
 
@@ -74,6 +81,15 @@ def _download(session: Session, job_id: str, folder: Path) -> Path:
     """The job's workspace on the server, brought here."""
     location = session.download_job_result(job_id, str(folder / "job"))
     return Path(location) / "workspace"
+
+
+def _unexplained(job_id: str, status: str, results: Path, began: bool) -> str:
+    """What can be said of a job that ended without a word of its own."""
+    logs = f"see the logs in {results} and at the sites"
+    if began:
+        return f"job {job_id} ended as {status} in mid-study; {logs}"
+    return (f"job {job_id} ended as {status} before the study began; FedSuper must be installed and on the allow-list "
+            f"of the server and of every site (poc_config/allow_fedsuper.py); {logs}")
 
 
 def _line(error: Exception) -> str:
