@@ -121,12 +121,13 @@ def _bar() -> Progress | None:
         return None
     from tqdm import tqdm
 
-    bar = tqdm(unit="image", desc="reading", leave=False)
+    bars: list[tqdm] = []  # none before there is something to count
 
     def progress(done: int, total: int) -> None:
-        bar.total = total
-        bar.update(done - bar.n)
+        if not bars:
+            bars.append(tqdm(total=total, unit="image", desc="reading", leave=False, file=sys.stderr))
+        bars[0].update(done - bars[0].n)
         if done == total:
-            bar.close()
+            bars[0].close()
 
     return progress

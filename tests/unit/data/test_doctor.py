@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -90,6 +91,18 @@ def test_progress_counts_every_image(tmp_path: Path) -> None:
     calls: list[tuple[int, int]] = []
     doctor.diagnose(retina_root(tmp_path), progress=lambda done, total: calls.append((done, total)))
     assert calls == [(n, 8) for n in range(1, 9)]
+
+
+def test_a_terminal_gets_a_progress_bar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    class Terminal(StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    doctor.main(tmp_path / "missing")
+    assert sys.stderr.getvalue() == ""
+    doctor.main(retina_root(tmp_path))
+    assert "reading" in sys.stderr.getvalue() and "/8" in sys.stderr.getvalue()
 
 
 def test_many_files_of_one_kind_are_grouped() -> None:
