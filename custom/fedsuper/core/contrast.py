@@ -24,10 +24,9 @@ def band_embeddings(features: torch.Tensor, bands: torch.Tensor) -> tuple[torch.
 
 
 def contrast(vectors: torch.Tensor, classes: torch.Tensor, temperature: float) -> torch.Tensor:
-    """InfoNCE over all pairs (i, j) of one class: -log e_ij / (e_ij + sum over other classes e_iq), e =
-    exp(cos/temperature).
+    """InfoNCE over all pairs (i, j) of one class: -log e_ij / (e_ij + sum over other classes e_iq).
 
-    Zero where there is no pair or nothing to tell apart.
+    e = exp(cos / temperature). Zero where there is no pair or nothing to tell apart.
     """
     unit = F.normalize(vectors, dim=1)
     similarity = unit @ unit.T / temperature

@@ -82,7 +82,7 @@ class EpisodicLearner(Learner):
         value = self.loss(logits[len(images):], masks)
         if self.knobs.contrast == 0:
             return value
-        vectors, bands = band_embeddings(seen[0].float(), boundary_bands(masks).repeat(2, 1, 1, 1))
+        vectors, bands = band_embeddings(seen[0].to(masks.dtype), boundary_bands(masks).repeat(2, 1, 1, 1))
         return value + self.knobs.contrast * contrast(vectors, bands, self.knobs.temperature)
 
 
@@ -108,12 +108,12 @@ class FedDG(FedAvg):
         return super().downlink(server, site) | banks
 
     def learners(self, site: Site) -> list[Learner]:
-        others = [state["amplitudes"] for key, state in site.received.items() if key.startswith(f"{BANK}/")
-                  and key != f"{BANK}/{site.name}"]
+        others = [key for key in sorted(site.received) if key.startswith(f"{BANK}/") and key != f"{BANK}/{site.name}"]
         if not others:
             return super().learners(site)
+        bank = torch.cat([site.received[key]["amplitudes"] for key in others])
         random = generator(self.study.seed, site.name, site.round, "feddg")
-        options = {"bank": torch.cat(others), "knobs": self.knobs, "random": random}
+        options = {"bank": bank, "knobs": self.knobs, "random": random}
         return [site.learner(GLOBAL, site.received[GLOBAL], EpisodicLearner, **options)]
 
     def uplink(self, site: Site, learners: Mapping[str, Learner]) -> Models:

@@ -34,7 +34,7 @@ CONTROL = "control"
 class CorrectedLearner(Learner):
     """Adds -eta (c - c_k) after each optimizer step."""
 
-    def __init__(self, *args: Any, correction: list[torch.Tensor]) -> None:
+    def __init__(self, *args: Any, correction: State) -> None:
         super().__init__(*args)
         self.correction = correction
 
@@ -46,8 +46,8 @@ class CorrectedLearner(Learner):
     def step(self, batch: Batch) -> float:
         value = super().step(batch)
         with torch.no_grad():
-            for weight, drift in zip(self.net.parameters(), self.correction, strict=True):
-                weight.sub_(drift, alpha=self.lr)
+            for name, weight in self.net.named_parameters():
+                weight.sub_(self.correction[name], alpha=self.lr)
         return value
 
 
@@ -73,7 +73,7 @@ class Scaffold(FedAvg):
 
     def learners(self, site: Site) -> list[Learner]:
         own, shared = self._own(site), site.received[CONTROL]
-        correction = [(shared[name] - own[name]).to(site.compute.device) for name in shared]
+        correction = {name: (shared[name] - own[name]).to(site.compute.device) for name in shared}
         return [site.learner(GLOBAL, site.received[GLOBAL], CorrectedLearner, correction=correction)]
 
     def uplink(self, site: Site, learners: Mapping[str, Learner]) -> Models:

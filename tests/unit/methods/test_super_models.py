@@ -1,0 +1,325 @@
+"""The FedSM family: the selector's three ways of training, any personalization, and the two-phase selectors."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from toy import SIZES, MakeToy, Toy, half_square, make_toy, samples, vector
+
+from fedsuper.config import parse_study
+from fedsuper.core.aggregate import soft_pull
+from fedsuper.core.supermodel import GLOBAL, gate
+from fedsuper.methods import create_method, nets
+from fedsuper.methods.base import PERSONAL, SELECTOR
+from fedsuper.methods.fedsm_ensemble import MixingLearner, mixture
+from fedsuper.methods.fedsm_extra import EXPERTISE, best_expert, image_losses
+from fedsuper.methods.selector import FIRST_MOMENT, STEP
+from fedsuper.methods.two_phases import EXPERT
+from fedsuper.train.learner import Batch
+
+KINDS = ["softpull", "ft", "apfl", "per-fedavg", "pfedme"]
+TWO_PHASES = ["fedsm-extra", "fedsm-ensemble"]
+
+
+def linear_selector(classes: int) -> nn.Module:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)
+        return nn.Sequential(nn.Flatten(), nn.Linear(3, classes)).double()
+
+
+@pytest.fixture
+def toy(monkeypatch: pytest.MonkeyPatch) -> MakeToy:
+    """Toy federations with a linear selector."""
+    monkeypatch.setattr(nets, "selector_net", lambda study, task, classes: linear_selector(classes))
+    return functools.partial(make_toy, monkeypatch)
+
+
+# --- the selector ---------------------------------------------------------------------------------------------------
+
+
+def test_server_adam_is_centralised_training_with_balanced_classes(toy: MakeToy) -> None:
+    federation = toy("fedsm", batch_size=5, selector={"lr": 0.01})
+    net = linear_selector(3)
+    optimizer = torch.optim.Adam(net.parameters(), 0.01)
+    for _ in range(4):
+        optimizer.zero_grad()
+        losses = [
+            F.cross_entropy(net(part.images), torch.full((len(part.images),), label))
+            for label, part in enumerate(federation.data.values())
+        ]
+        torch.stack(losses).mean().backward()
+        optimizer.step()
+        federation.round()
+    torch.testing.assert_close(
+        vector(federation.server.models[SELECTOR]), vector(net.state_dict()), rtol=1e-5, atol=1e-6
+    )
+
+
+def test_synced_moments_take_one_full_batch_step_from_the_servers_moments(toy: MakeToy) -> None:
+    """With one site both ways are the same Adam; with several the averaged weights differ."""
+    options: dict[str, Any] = {"data": [samples(0, 12)]}
+    synced, server = (
+        toy("fedsm", selector={"optimizer": kind}, **options).rounds(3) for kind in ("synced-moments", "server-adam")
+    )
+    torch.testing.assert_close(vector(synced.server.models[SELECTOR]), vector(server.server.models[SELECTOR]))
+    many = toy("fedsm", selector={"optimizer": "synced-moments"}).rounds(2)
+    expected = sum(vector(models[FIRST_MOMENT]) for models in many.uploads.values()) / len(SIZES)
+    torch.testing.assert_close(vector(many.server.models[FIRST_MOMENT]), expected, rtol=1e-12, atol=1e-12)
+    assert many.server.models[STEP]["step"] == 2
+
+
+@pytest.mark.parametrize("policy", ["keep", "reset"])
+def test_local_selector_training_steps_per_batch_and_follows_the_optimizer_policy(toy: MakeToy, policy: str) -> None:
+    federation = toy(
+        "fedsm", data=[samples(0, 12)], selector={"optimizer": "local", "lr": 0.01}, batch_size=6, state=policy
+    )
+    federation.rounds(2)
+    kept = federation.stores["site-0"].models.get("optimizer/selector")
+    assert (kept is not None) == (policy == "keep")
+    if kept is not None:
+        assert kept["step|1.weight"] == 4, (
+            "two batches a round, and the second round went on from the first one's moments"
+        )
+
+
+def test_an_absent_site_does_not_train_its_class(toy: MakeToy) -> None:
+    federation = toy("fedsm", selector={"lr": 0.05})
+    for _ in range(10):
+        federation.round(absent=["site-1"])
+    bias = federation.server.models[SELECTOR]["1.bias"]
+    assert bias[1] < min(bias[0], bias[2])
+
+
+def test_a_site_that_never_came_has_no_model_to_choose(toy: MakeToy) -> None:
+    federation = toy("fedsm")
+    for _ in range(2):
+        federation.round(absent=["site-1"])
+    super_model = federation.method.super_model(federation.server)
+    assert list(super_model.personal) == ["site-0", "site-2"] and super_model.sites == ["site-0", "site-1", "site-2"]
+
+
+# --- FedSM ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("method", ["fedsm", "fedsm-extra"])
+def test_the_global_model_is_fedavgs_whatever_the_personalization(toy: MakeToy, kind: str, method: str) -> None:
+    """So gamma = 1, which always takes the global model, gives FedAvg's result exactly."""
+    plain = toy("fedavg", batch_size=5, optimizer="adam").rounds(3)
+    federation = toy(method, {"personal": kind}, batch_size=5, optimizer="adam").rounds(3)
+    assert torch.equal(federation.weights, plain.weights)
+
+
+def test_a_perfect_selector_gives_every_site_its_own_model() -> None:
+    q = torch.eye(3).repeat_interleave(4, dim=0)
+    assert gate(q, 0.999).tolist() == torch.arange(3).repeat_interleave(4).tolist()
+
+
+def test_softpull_mixes_the_raw_uploads(toy: MakeToy) -> None:
+    federation = toy("fedsm", {"lambda": 0.6}, local_epochs=2).rounds(2)
+    expected = soft_pull({name: models[PERSONAL] for name, models in federation.uploads.items()}, 0.6)
+    for name, state in expected.items():
+        assert torch.equal(vector(federation.server.models[f"{PERSONAL}/{name}"]), vector(state))
+
+
+def test_softpull_leaves_out_who_is_absent(toy: MakeToy) -> None:
+    federation = toy("fedsm").rounds(1)
+    before = vector(federation.server.models[f"{PERSONAL}/site-1"]).clone()
+    federation.round(absent=["site-1"])
+    assert torch.equal(vector(federation.server.models[f"{PERSONAL}/site-1"]), before)
+    pair = soft_pull({name: models[PERSONAL] for name, models in federation.uploads.items()}, 0.7)
+    assert torch.equal(vector(federation.server.models[f"{PERSONAL}/site-0"]), vector(pair["site-0"]))
+
+
+def test_a_lambda_below_one_over_k_is_warned_of(toy: MakeToy) -> None:
+    method = toy("fedsm", {"lambda": 0.2}).method
+    assert (
+        method.check(["a", "b", "c"]) and not method.check(["a", "b", "c", "d", "e", "f"]) and not method.check(["a"])
+    )
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "softpull"])
+def test_a_personalization_inside_fedsm_is_the_method_itself(toy: MakeToy, kind: str) -> None:
+    alone = toy(kind, batch_size=5, optimizer="adam").rounds(3)
+    inside = toy("fedsm", {"personal": kind}, batch_size=5, optimizer="adam").rounds(3)
+    expected, found = alone.finish().personal, inside.finish().personal
+    assert all(torch.equal(vector(found[name]), vector(expected[name])) for name in alone.data)
+
+
+def test_all_models_of_a_study_start_from_the_same_weights(toy: MakeToy) -> None:
+    server = toy("fedsm", {"personal": "pfedme"}).server
+    states = [state for key, state in server.models.items() if not key.startswith("selector")]
+    assert len(states) == 2 and all(torch.equal(vector(state), vector(states[0])) for state in states)
+
+
+# --- two phases -----------------------------------------------------------------------------------------------------
+
+
+def two_phases(toy: MakeToy, method: str, rounds: int | str = 2, **knobs: Any) -> Toy:
+    return toy(method, {"extra_rounds": 3, **knobs}, rounds=rounds)
+
+
+def score(federation: Toy) -> None:
+    """What the engine does before each round: the models that are sent are scored and the best kept."""
+    for name in federation.data:
+        site = federation.site(name)
+        shown = federation.method.candidates(site)
+        for role in federation.method.roles():
+            state = shown.get(role.name)
+            if state is not None and role.holder == "server" and role.kind == "segmentation":
+                federation.server.note_score(role.key(name), site.dice(state), state)
+            elif state is not None and role.holder == "site":
+                site.keep_best(role.name, site.dice(state), state)
+
+
+def run_all(federation: Toy, absent: dict[int, list[str]] | None = None) -> list[dict[str, set[str]]]:
+    """All rounds of a two-phase study; returns what was sent down in each."""
+    sent = []
+    for number in range(2 + federation.method.rounds()):
+        score(federation)
+        sent.append({name: set(federation.method.downlink(federation.server, name)) for name in federation.data})
+        federation.round((absent or {}).get(number, ()))
+    return sent
+
+
+@pytest.mark.parametrize("method", TWO_PHASES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_models_first_then_the_selector_alone(toy: MakeToy, method: str, kind: str) -> None:
+    federation = two_phases(toy, method, personal=kind, **{"lambda": 0.7})
+    sent = run_all(federation)
+    experts = {f"{EXPERT}{index}" for index in range(4)}
+    assert all(GLOBAL in keys and SELECTOR not in keys for down in sent[:3] for keys in down.values())
+    assert all(keys == {SELECTOR} | experts for keys in sent[3].values())
+    assert all(keys == {SELECTOR} for down in sent[4:] for keys in down.values())
+    assert all(set(models) == {SELECTOR} for models in federation.uploads.values())
+    super_model = federation.method.super_model(federation.server)
+    assert list(super_model.personal) == list(federation.data) and super_model.selector["1.weight"].shape == (4, 3)
+
+
+@pytest.mark.parametrize("method", TWO_PHASES)
+def test_experts_are_frozen_and_sent_again_only_to_who_missed_them(toy: MakeToy, method: str) -> None:
+    federation = two_phases(toy, method)
+    sent = run_all(federation, absent={3: ["site-1"]})
+    again = [{name for name, keys in down.items() if f"{EXPERT}0" in keys} for down in sent[3:]]
+    assert again == [set(federation.data), {"site-1"}, set()]
+    before = {
+        key: vector(state).clone() for key, state in federation.server.models.items() if not key.startswith("selector")
+    }
+    federation.round()
+    assert all(torch.equal(vector(federation.server.models[key]), state) for key, state in before.items())
+
+
+@pytest.mark.parametrize("method", TWO_PHASES)
+def test_rounds_auto_begins_the_second_phase_when_training_has_settled(toy: MakeToy, method: str) -> None:
+    federation = two_phases(toy, method, rounds="auto")
+    federation.rounds(5)
+    assert federation.server.extra is None and GLOBAL in federation.method.downlink(federation.server, "site-0")
+    federation.server.values["settled_round"] = 5
+    assert federation.server.extra == 0
+    federation.round()
+    assert federation.server.extra == 1 and SELECTOR in federation.method.downlink(federation.server, "site-0")
+
+
+def second_phase_loss(federation: Toy) -> float:
+    """The selector's loss over all sites, as things stand."""
+    sites = [federation.site(name) for name in federation.data]
+    learners = [federation.method.learners(site)[0] for site in sites]
+    return sum(float(learner.objective(whole(site)).detach()) for learner, site in zip(learners, sites, strict=True))
+
+
+@pytest.mark.parametrize("method", TWO_PHASES)
+@pytest.mark.parametrize("optimizer", ["server-adam", "synced-moments", "local"])
+def test_every_selector_optimizer_lowers_the_loss_of_the_second_phase(
+    toy: MakeToy, method: str, optimizer: str
+) -> None:
+    federation = toy(method, {"extra_rounds": 9}, rounds=2, selector={"optimizer": optimizer, "lr": 0.01}, lr=0.3)
+    for _ in range(4):
+        score(federation)
+        federation.round()
+    before = second_phase_loss(federation)
+    federation.rounds(7)
+    assert second_phase_loss(federation) < before
+
+
+def whole(site) -> Batch:
+    batch = Batch(site.train.images, site.train.masks, torch.arange(len(site.train)), lambda: batch)
+    return batch
+
+
+def test_a_personal_model_that_never_came_is_stood_in_for_by_the_global_one(toy: MakeToy) -> None:
+    federation = two_phases(toy, "fedsm-extra", personal="apfl")
+    absent = {number: ["site-2"] for number in range(10)}
+    run_all(federation, absent)
+    experts = federation.method.experts(federation.server)
+    assert torch.equal(vector(experts[f"{EXPERT}3"]), vector(experts[f"{EXPERT}0"])) and len(experts) == 4
+    assert "site-2" not in federation.method.super_model(federation.server).personal
+
+
+def test_identical_experts_label_every_image_with_the_global_model(toy: MakeToy) -> None:
+    federation = two_phases(toy, "fedsm-extra")
+    site = federation.site("site-0")
+    federation.method.selector.receive(site, [federation.first] * 4)
+    assert site.store.models[EXPERTISE]["label"].tolist() == [0] * len(site.train)
+
+
+def test_labels_are_the_argmin_of_the_loss_and_no_fixed_choice_is_better(toy: MakeToy) -> None:
+    federation = two_phases(toy, "fedsm-extra")
+    site = federation.site("site-1")
+    experts = [{name: tensor + shift for name, tensor in federation.first.items()} for shift in (0.0, 0.5, -0.7, 1.0)]
+    federation.method.selector.receive(site, experts)
+    labels = site.store.models[EXPERTISE]["label"]
+    losses = torch.stack(
+        [
+            (site.segmentation(state)(site.train.images).detach() - site.train.masks).square().flatten() / 2
+            for state in experts
+        ]
+    )
+    assert labels.tolist() == losses.argmin(dim=0).tolist() and len(set(labels.tolist())) > 1
+    oracle = losses.gather(0, labels[None]).mean()
+    assert all(oracle <= fixed for fixed in losses.mean(dim=1))
+
+
+def test_ties_go_to_the_lowest_index() -> None:
+    assert best_expert(torch.tensor([[2.0, 1.0], [1.0, 1.0], [1.0, 1.0]])).tolist() == [1, 0]
+
+
+def test_image_losses_are_taken_image_by_image() -> None:
+    outputs, targets = torch.arange(3.0).view(3, 1, 1, 1), torch.zeros(3, 1, 1, 1)
+    assert image_losses(outputs, targets, half_square).tolist() == [0.0, 0.5, 2.0]
+
+
+def test_a_one_hot_weight_returns_that_expert_and_equal_experts_need_no_weight() -> None:
+    outputs = torch.rand(4, 5, 2, 3, 3, generator=torch.Generator().manual_seed(0))
+    for index in range(4):
+        assert torch.equal(mixture(F.one_hot(torch.full((5,), index), 4).float(), outputs), outputs[index])
+    same = outputs[:1].expand(4, -1, -1, -1, -1)
+    for seed in range(3):
+        weights = torch.rand(5, 4, generator=torch.Generator().manual_seed(seed)).softmax(dim=1)
+        torch.testing.assert_close(mixture(weights, same), outputs[0])
+
+
+def test_no_gradient_reaches_the_experts_and_equal_experts_teach_nothing(toy: MakeToy) -> None:
+    federation = two_phases(toy, "fedsm-ensemble")
+    run_all(federation)
+    site = federation.site("site-0")
+    (learner,) = federation.method.learners(site)
+    assert isinstance(learner, MixingLearner)
+    learner.objective(whole(site)).backward()
+    assert all(p.grad is None for expert in learner.experts for p in expert.parameters())
+    assert any(p.grad.abs().max() > 0 for p in learner.net.parameters())
+    assert all(not expert.training for expert in learner.experts)
+
+    learner.net.zero_grad()
+    learner.experts = [learner.experts[0]] * 4
+    learner.objective(whole(site)).backward()
+    assert all(p.grad.abs().max() < 1e-6 for p in learner.net.parameters())
+
+
+def test_unknown_personalizations_are_refused() -> None:
+    with pytest.raises(Exception, match="personal"):
+        create_method(parse_study({"method": "fedsm", "fedsm": {"personal": "magic"}}))
