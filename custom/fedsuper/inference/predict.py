@@ -119,6 +119,8 @@ class _Run:
                 self._fail(str(problem))
                 continue
             entry["model"] = "+".join(dict.fromkeys(prediction.chosen))
+            if prediction.details:
+                entry["details"] = prediction.details[0]
             self.rows += _routing_rows(job, prediction)
             if self.sheet.wants(number - 1):
                 self.sheet.add(image, prediction.labels, entry["model"])

@@ -114,3 +114,5 @@ def test_labels_are_never_needed_nor_read(tmp_path, mode):
     assert predict_paths(tmp_path / "sm", [folder.parent], tmp_path / "out", mode) == 0
     for index in range(2):
         assert Image.open(tmp_path / "out" / f"{index}.png").size == (36, 40)
+    record = json.loads((tmp_path / "out" / "predict.json").read_text())
+    assert all(("coefficients" in entry.get("details", {})) == (mode == "route") for entry in record["images"])
