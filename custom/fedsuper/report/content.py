@@ -50,12 +50,18 @@ def pictures_of(chapter: Chapter, prefix: str) -> list[Picture]:
     content = describe(chapter, prefix.rstrip("-"), prefix)
     found = [content["dots"], content["training"], content["matrix"], content["unseen"]]
     found += [picture for selector in content["selectors"] for picture in selector["pictures"]]
-    for number, run in enumerate(chapter.runs):
-        if run.examples and run.examples.items:
-            methods = list(dict.fromkeys(method for item in run.examples.items for method in item.methods))
-            made = example_figure(run.examples.items, run.examples.regions, methods)
-            found.append(Picture(f"{prefix}examples{number or ''}", made, run.examples.rule))
+    for number, run in enumerate(run for run in chapter.runs if run.examples and run.examples.items):
+        found.append(_example_picture(run, f"{prefix}examples{number or ''}"))
     return [picture for picture in found if picture is not None]
+
+
+def _example_picture(run: Run, name: str) -> Picture:
+    """One example a site, those at the first rank of the rule."""
+    assert run.examples is not None  # the caller asked
+    items = [item for item in run.examples.items if item.place == run.examples.items[0].place]
+    labels = {entry.method: entry.label for entry in run.entries}
+    methods = {method: labels.get(method, method) for item in items for method in item.methods}
+    return Picture(name, example_figure(items, run.examples.regions, methods), run.examples.rule)
 
 
 def _selectors(chapter: Chapter, colours: Mapping[str, str], prefix: str) -> list[dict[str, Any]]:

@@ -42,6 +42,6 @@ def render(chapters: Sequence[Mapping[str, Any]]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    css = Markup((TEMPLATES / "report.css").read_text(encoding="utf-8"))  # noqa: S704 (a file of this package)
+    css = Markup((TEMPLATES / "report.css").read_text(encoding="utf-8"))
     page = environment.get_template("report.html.j2")
     return page.render(chapters=chapters, css=css, version=__version__, title=chapters[0]["title"])

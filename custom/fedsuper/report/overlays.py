@@ -80,24 +80,23 @@ def outline_path(mask: np.ndarray) -> str:
     return "".join(parts)
 
 
-def example_figure(items: Sequence[Example], regions: Sequence[str], methods: Sequence[str]) -> Figure:
-    """Rows of examples by columns of methods, for documents; the page draws its own from the same outlines."""
+def example_figure(items: Sequence[Example], regions: Sequence[str], methods: Mapping[str, str]) -> Figure:
+    """Rows of examples by columns of `methods` (name -> title); the page draws its own from the same outlines."""
     from matplotlib.patches import PathPatch
     from PIL import Image
 
     side = 1.75
-    with figure(side * len(methods) + 0.5, (side + 0.25) * len(items), columns=1) as (made, (blank,)):
-        blank.remove()
-        grid = made.subplots(len(items), len(methods), squeeze=False)
+    rows, columns = len(items), len(methods)
+    with figure(side * columns + 0.5, (side + 0.25) * rows, rows, columns) as (made, grid):
         for row, example in enumerate(items):
             data = base64.b64decode(example.picture.partition(",")[2])
             picture = np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
-            for column, method in enumerate(methods):
-                axes = grid[row][column]
-                axes.imshow(picture, extent=(0, example.size[0], example.size[1], 0))
+            for column, (method, title) in enumerate(methods.items()):
+                axes = grid[row * columns + column]
+                axes.imshow(picture, extent=(0, example.size[0], example.size[1], 0), interpolation="bilinear")
                 axes.axis("off")
                 if row == 0:
-                    axes.set_title(method, fontsize=9)
+                    axes.set_title(title, fontsize=9)
                 answer = example.methods.get(method)
                 for index, region in enumerate(regions):
                     true, guess = example.truth.get(region), answer.paths.get(region) if answer else None

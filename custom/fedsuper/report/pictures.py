@@ -46,7 +46,7 @@ class Picture:
     @cached_property
     def svg(self) -> Markup:
         """Inline SVG; all text in it has been escaped by the writer of the SVG."""
-        return Markup(to_svg(self.figure, self.name))  # noqa: S704
+        return Markup(to_svg(self.figure, self.name))
 
     def save(self, folder: Path) -> Path:
         """Write the figure as a PNG for documents."""

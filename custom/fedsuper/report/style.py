@@ -71,15 +71,14 @@ def colours_of(methods: Mapping[str, str]) -> dict[str, str]:
 
 
 @contextmanager
-def figure(width: float, height: float, columns: int = 1, **grid: object) -> Iterator[tuple[Figure, list[Axes]]]:
-    """A figure of `columns` axes in the report's style; no global matplotlib state is touched beyond the block."""
+def figure(width: float, height: float, rows: int = 1, columns: int = 1) -> Iterator[tuple[Figure, list[Axes]]]:
+    """A figure of rows by columns axes in the report's style; matplotlib's global state is left alone after the block."""
     import matplotlib
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context(RC_PARAMS):
         made = Figure(figsize=(width, height), layout="constrained")
-        axes = made.subplots(1, columns, squeeze=False, gridspec_kw=grid or None)
-        yield made, list(axes[0])
+        yield made, list(made.subplots(rows, columns, squeeze=False).flat)
 
 
 def to_svg(made: Figure, name: str) -> str:
