@@ -14,8 +14,8 @@ class Progress:
         self.title = title
         self.total = total
         self.stream = stream or sys.stderr
-        self.started = time.monotonic()
-        self.first_round: int | None = None
+        self.since = time.monotonic()
+        self.known: int | None = None  # the round that was done at `since`
         self.live = self.stream.isatty()
 
     def note(self, text: str) -> None:
@@ -28,15 +28,14 @@ class Progress:
         self.stream.flush()
 
     def round(self, number: int, summary: str) -> None:
-        """A finished round."""
+        """A finished round. The pace is taken from the second round on: the first one carries the start-up."""
         now = time.monotonic()
-        if self.first_round is None:
-            self.first_round = number - 1
-        done = number - self.first_round
         text = f"round {number}" + (f"/{self.total}" if self.total else "") + f"  {summary}"
-        if self.total and done:
-            left = (now - self.started) / done * (self.total - number)
-            text += f"  {left:.0f} s left"
+        if self.total:
+            pace = (now - self.since) / (1 if self.known is None else max(1, number - self.known))
+            text += f"  {pace * max(0, self.total - number):.0f} s left"
+        if self.known is None:
+            self.since, self.known = now, number
         if self.live:
             self.stream.write(f"\r{self.title}: {text}\033[K")
             if number == self.total:

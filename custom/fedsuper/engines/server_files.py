@@ -18,11 +18,14 @@ FREE_KEYS = ("rounds", "patience", "max_rounds", "federation", "routing")
 
 
 def save_round(folder: Path, server: Server) -> None:
-    """Write the state after a round, then drop all but the newest files."""
+    """Write the state after a round, then drop older files, and younger ones that an abandoned run left behind."""
     models = server.models | {f"{BEST}{key}": state for key, state in server.best_models.items()}
-    save_models(_path(folder, server.round), models, server.values_to_json())
-    for old in _checkpoints(folder)[:-KEPT]:
-        old.unlink(missing_ok=True)
+    newest = _path(folder, server.round)
+    save_models(newest, models, server.values_to_json())
+    kept = [path for path in _checkpoints(folder) if path <= newest][-KEPT:]
+    for path in _checkpoints(folder):
+        if path not in kept:
+            path.unlink(missing_ok=True)
 
 
 def load_latest(folder: Path, study: Study) -> Server:

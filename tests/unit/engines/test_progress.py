@@ -1,0 +1,42 @@
+"""Seconds left: an honest guess from the pace of the rounds, not of the start-up."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from fedsuper.engines import progress
+from fedsuper.engines.progress import Progress
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time in its only entry."""
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    return now
+
+
+def lines(total: int | None, moments: list[tuple[float, int]], clock: list[float]) -> list[str]:
+    stream = io.StringIO()
+    shown = Progress("fedsm", total, stream)
+    for moment, number in moments:
+        clock[0] = moment
+        shown.round(number, "3/3 sites")
+    return stream.getvalue().splitlines()
+
+
+def test_the_start_up_is_forgotten_after_the_first_round(clock: list[float]) -> None:
+    shown = lines(10, [(50, 1), (52, 2), (54, 3), (74, 10)], clock)
+    assert [line.rsplit("  ", 1)[1] for line in shown] == ["450 s left", "16 s left", "14 s left", "0 s left"]
+    assert shown[0] == "fedsm: round 1/10  3/3 sites  450 s left"
+
+
+def test_a_resumed_run_counts_its_own_rounds(clock: list[float]) -> None:
+    assert lines(10, [(30, 8), (33, 9)], clock)[-1].endswith("3 s left")
+
+
+def test_an_unknown_end_has_no_guess_and_extra_rounds_no_negative_one(clock: list[float]) -> None:
+    assert lines(None, [(3, 1)], clock) == ["fedsm: round 1  3/3 sites"]
+    assert lines(2, [(1, 1), (2, 2), (3, 3)], clock)[-1].endswith("  0 s left")
