@@ -72,7 +72,7 @@ def colours_of(methods: Mapping[str, str]) -> dict[str, str]:
 
 @contextmanager
 def figure(width: float, height: float, rows: int = 1, columns: int = 1) -> Iterator[tuple[Figure, list[Axes]]]:
-    """A figure of rows by columns axes in the report's style; matplotlib's global state is left alone after the block."""
+    """A figure of rows by columns axes in the report's style; outside the block matplotlib keeps its own settings."""
     import matplotlib
     from matplotlib.figure import Figure
 
