@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import psutil
+import pytest
 
 import fedsuper
 from fedsuper.engines.flare.processes import ProcessFamily
@@ -36,6 +37,39 @@ def test_a_grandchild_in_another_session_is_ended_too() -> None:
             family.end()
         process.wait(10)
     assert not grandchild.is_running() or grandchild.status() == psutil.STATUS_ZOMBIE
+    assert family.members() == []
+
+
+# A process that keeps a family with one member, and is then killed.
+KEEPER = f"""
+import subprocess, sys
+from fedsuper.engines.flare.processes import ProcessFamily
+family = ProcessFamily()
+with family.kept():
+    child = subprocess.Popen([sys.executable, "-c", {PARENT!r}], stdout=subprocess.PIPE, env=family.environment({{}}))
+    print(child.stdout.readline().decode(), family.mark, flush=True)
+    child.wait()
+"""
+
+
+def test_a_family_does_not_outlive_a_keeper_that_is_killed() -> None:
+    environment = ProcessFamily().environment({})
+    command = [sys.executable, "-c", KEEPER]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as keeper:
+        assert keeper.stdout is not None
+        grandchild, family = int(keeper.stdout.readline()), ProcessFamily(keeper.stdout.readline().strip())
+        members = family.members()
+        assert grandchild in {member.pid for member in members}
+        keeper.kill()
+    _, alive = psutil.wait_procs(members, timeout=30)
+    assert alive == [] and family.members() == []
+
+
+def test_a_family_ends_with_its_block() -> None:
+    family = ProcessFamily()
+    with pytest.raises(KeyboardInterrupt), family.kept():
+        subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, env=family.environment({}))
+        raise KeyboardInterrupt
     assert family.members() == []
 
 

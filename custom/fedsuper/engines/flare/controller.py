@@ -47,7 +47,7 @@ class FedSuperController(ModelController):
         try:
             self._run(progress, run_folder)
         except AbortedError:
-            progress.failed("the job was aborted")
+            progress.failed("the job was aborted, by an admin or because no site's process was left; see its log")
         except FedSuperError as problem:
             progress.failed(str(problem))
             raise

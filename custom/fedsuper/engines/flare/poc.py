@@ -43,13 +43,11 @@ def run_poc(study: Study, data_root: Path, folder: Path, progress_stream: TextIO
         places = {"HOME": str(workspace), "NVFLARE_POC_WORKSPACE": str(workspace / "poc")}
         environment = one_machine.environment(data_root, folder, sites, gpus) | places
         poc = Poc(workspace, family.environment(environment), folder / one_machine.LOG)
-        try:
+        with family.kept():
             kit = poc.start(sites)
             super_model = run_prod(study, folder, kit, progress_stream, resume, custom=True)
             poc.call("stop")
             return super_model
-        finally:
-            family.end()
 
 
 class Poc:

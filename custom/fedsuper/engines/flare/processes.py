@@ -6,9 +6,12 @@ tree nor the group finds them all. A mark in the environment is inherited by eve
 
 from __future__ import annotations
 
+import contextlib
 import os
+import subprocess
+import sys
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import psutil
@@ -23,6 +26,20 @@ class ProcessFamily:
 
     def __init__(self, mark: str | None = None) -> None:
         self.mark = mark or uuid.uuid4().hex
+
+    @contextlib.contextmanager
+    def kept(self) -> Iterator[None]:
+        """Let the family live for as long as the block runs; when it ends, or this process is killed, end them all.
+
+        Against the latter a guard stands by: its standard input is a pipe that closes with this process.
+        """
+        command = [sys.executable, "-m", "fedsuper.engines.flare.processes"]
+        guard = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True, env=self.environment({}))
+        try:
+            yield
+        finally:
+            self.end()
+            guard.communicate()
 
     def environment(self, extra: Mapping[str, str]) -> dict[str, str]:
         """The environment to start a member with; it imports the same FedSuper as this process."""
@@ -49,3 +66,14 @@ class ProcessFamily:
             return process.environ().get(MARK) == self.mark
         except (psutil.Error, OSError):  # gone, a zombie, or another user's
             return False
+
+
+def guard() -> None:
+    """Wait for the end of standard input, then end the family this process belongs to."""
+    while os.read(0, 1):
+        continue
+    ProcessFamily(os.environ[MARK]).end()
+
+
+if __name__ == "__main__":
+    guard()

@@ -48,8 +48,9 @@ def simulate(job: Path, study: Study, data_root: Path, folder: Path, progress_st
     reader = reader_for(study, progress_stream)
     with tempfile.TemporaryDirectory(prefix="fedsuper-") as temporary:
         workspace = one_machine.without_spaces(folder, Path(temporary)) / one_machine.WORKSPACE
-        command = [sys.executable, "-m", "fedsuper.engines.flare.simulator_process", str(job), str(workspace),
-                   ",".join(sites), str(min(threads or len(sites), len(sites)))]
+        count = len(sites)
+        command = [sys.executable, "-m", "nvflare.cli", "simulator", str(job), "-w", str(workspace),
+                   "-c", ",".join(sites), "-t", str(min(threads or count, count)), "-m", str(count)]
         _run(command, environment, log, reader, events)
     if not reader.done:
         raise FedSuperError(reader.failure or f"the simulator ended before the study did; see {log}")
@@ -58,17 +59,13 @@ def simulate(job: Path, study: Study, data_root: Path, folder: Path, progress_st
 def _run(command: list[str], environment: dict[str, str], log: Path, reader: EventReader, events: Path) -> None:
     """Start the simulator and show its events until it ends; whatever happens, no process is left."""
     family = ProcessFamily()
-    with open(log, "ab") as output:
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT,
+    with open(log, "ab") as output, family.kept():
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
                                    start_new_session=True, env=family.environment(environment))
-        try:
-            while process.poll() is None:
-                reader.read_file(events)
-                try:
-                    process.wait(POLL)
-                except subprocess.TimeoutExpired:
-                    continue
+        while process.poll() is None:
             reader.read_file(events)
-        finally:
-            family.end()
-            process.communicate()
+            try:
+                process.wait(POLL)
+            except subprocess.TimeoutExpired:
+                continue
+    reader.read_file(events)
