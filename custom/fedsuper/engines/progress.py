@@ -14,8 +14,7 @@ class Progress:
         self.title = title
         self.total = total
         self.stream = stream or sys.stderr
-        self.since = time.monotonic()
-        self.known: int | None = None  # the round that was done at `since`
+        self.first: tuple[int, float] | None = None  # the first round that was shown, and when
         self.live = self.stream.isatty()
 
     def note(self, text: str) -> None:
@@ -28,14 +27,15 @@ class Progress:
         self.stream.flush()
 
     def round(self, number: int, summary: str) -> None:
-        """A finished round. The pace is taken from the second round on: the first one carries the start-up."""
+        """A finished round. Seconds left are told from the second one on: the first carries the start-up."""
         now = time.monotonic()
         text = f"round {number}" + (f"/{self.total}" if self.total else "") + f"  {summary}"
-        if self.total:
-            pace = (now - self.since) / (1 if self.known is None else max(1, number - self.known))
-            text += f"  {pace * max(0, self.total - number):.0f} s left"
-        if self.known is None:
-            self.since, self.known = now, number
+        if self.first is None:
+            self.first = number, now
+        elif self.total:
+            known, since = self.first
+            left = (now - since) / max(1, number - known) * max(0, self.total - number)
+            text += f"  {left:.0f} s left"
         if self.live:
             self.stream.write(f"\r{self.title}: {text}\033[K")
             if number == self.total:
