@@ -24,8 +24,8 @@ def test_the_terminal_shows_what_the_server_says(tmp_path: Path) -> None:
     server.round(2, "3/3 sites")
     reader.read_file(server.path)
     reader.read_file(server.path)
-    expected = ["fedsm: warning: site-2: left out", "fedsm: round 1/2  2/3 sites", "fedsm: round 2/2  3/3 sites  0 s left"]
-    assert shown.getvalue().splitlines() == log == expected
+    expected = ["warning: site-2: left out", "round 1/2  2/3 sites", "round 2/2  3/3 sites  0 s left"]
+    assert shown.getvalue().splitlines() == log == [f"fedsm: {line}" for line in expected]
     assert not reader.done and reader.failure is None
 
 
