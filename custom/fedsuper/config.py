@@ -38,7 +38,7 @@ class ModelConfig(Strict):
     name: Literal["unet", "plain-unet"] = "unet"
     channels: tuple[int, ...] = (16, 32, 64, 128, 256)
     strides: tuple[int, ...] | None = None
-    residual_units: int = Field(2, ge=0)
+    residual_units: int = Field(0, ge=0)
     norm: Literal["instance", "batch"] = "instance"
 
     @model_validator(mode="after")
@@ -91,6 +91,7 @@ class ComputeConfig(Strict):
     channels_last: bool = False
     torch_threads: int = Field(1, ge=1)
     eval_batch_size: int = Field(8, ge=1)
+    cache_mb: int = Field(0, ge=0)
 
 
 class FederationConfig(Strict):

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
-from fedsuper.data.layout import Item
+from fedsuper.data.layout import Item, list_items
 from fedsuper.data.problems import DataProblem, some_of
 from fedsuper.data.task import Task
 from fedsuper.data.text_files import read_json_object
@@ -89,6 +89,11 @@ def too_few_cases(folder: Path, items: list[Item]) -> DataProblem | None:
         return None
     what = f"has {count} case(s), at least {len(PARTS)} are needed for train, val and test"
     return DataProblem(folder, what, "add patients, or fix the split in splits.json")
+
+
+def split_folder(folder: Path, task: Task, ratios: tuple[float, float, float], seed: int) -> dict[str, list[Item]]:
+    """The split of a site's folder as training and evaluation both make it: labelled items, balanced by region."""
+    return split_items(folder, list_items(folder, require_labels=True), ratios, seed, region_presence(task))
 
 
 def region_presence(task: Task) -> Presence:

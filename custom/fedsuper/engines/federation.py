@@ -11,13 +11,13 @@ from fedsuper import __version__
 from fedsuper.config import Study
 from fedsuper.core.state import Models, check_alike, check_finite
 from fedsuper.core.supermodel import SuperModel
-from fedsuper.data.fingerprint import compare_fingerprints
+from fedsuper.data.fingerprint import compare_fingerprints, describe_fingerprints
 from fedsuper.data.task import Task
+from fedsuper.engines.manifest import build_manifest
 from fedsuper.engines.messages import DESCRIBE, FINISH, HANDOVER, SETTLE, TRAIN, Exchange, Message, SiteFailure
 from fedsuper.engines.progress import Progress
 from fedsuper.engines.server_files import load_latest, save_round
 from fedsuper.errors import FedSuperError
-from fedsuper.engines.manifest import build_manifest
 from fedsuper.inference.gate import choose_gamma
 from fedsuper.methods import create_method
 from fedsuper.methods.server import Server, Update
@@ -70,7 +70,12 @@ class Federation:
             if task != tasks[first]:
                 raise FedSuperError(f"{site}: its dataset.json describes {task.to_json()}, {first} has "
                                     f"{tasks[first].to_json()}; all sites need the same channels and regions")
-        for line in compare_fingerprints({site: info["fingerprint"] for site, info in described.items()}, tasks[first]):
+        prints = {site: info["fingerprint"] for site, info in described.items()}
+        problems = compare_fingerprints(prints, tasks[first])
+        if problems:
+            more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+            raise FedSuperError(f"{problems[0]}{more}; nobody has trained yet")
+        for line in describe_fingerprints(prints).splitlines():
             self.progress.note(line)
         return described
 
@@ -110,11 +115,14 @@ class Federation:
         server.models |= self.method.aggregate(server, updates)
         server.round += 1
         server.accepted |= dict.fromkeys(updates, server.round)
-        missing = [site for site in server.sites if site not in updates]
-        metrics = {site: update.metrics for site, update in updates.items()}
-        scores = copy.deepcopy(server.scores)
-        server.history.append({"round": server.round, "sites": metrics, "missing": missing, "scores": scores})
+        self._record(server, server.round, {site: update.metrics for site, update in updates.items()})
         self.progress.round(server.round, self._summary(server, len(updates)))
+
+    def _record(self, server: Server, number: int, metrics: dict[str, dict[str, float]]) -> None:
+        """Add to the history; entry r describes the models sent in round r, the last one the final models."""
+        missing = [site for site in server.sites if site not in metrics]
+        scores = copy.deepcopy(server.scores)
+        server.history.append({"round": number, "sites": metrics, "missing": missing, "scores": scores})
 
     def _info(self, server: Server, site: str) -> dict[str, Any]:
         return {
@@ -186,7 +194,9 @@ class Federation:
                 self.progress.note(f"warning: {site}: did not take part in the last validation ({reply.reason})")
                 continue
             answers[site] = reply
-        self._note_scores(server, {site: answer.info["metrics"] for site, answer in answers.items()}, sent)
+        metrics = {site: answer.info["metrics"] for site, answer in answers.items()}
+        self._note_scores(server, metrics, sent)
+        self._record(server, server.round + 1, metrics)
         for site, answer in answers.items():
             for role in self.method.roles():
                 if role.holder == "site" and role.name in answer.models:

@@ -13,7 +13,8 @@ from fedsuper.data.layout import find_sites
 from fedsuper.engines.federation import Federation
 from fedsuper.engines.messages import Message, SiteFailure
 from fedsuper.engines.progress import Progress
-from fedsuper.engines.site import POOLED_SITE, SiteWorker
+from fedsuper.engines.site import SiteWorker
+from fedsuper.engines.site_data import POOLED_SITE
 from fedsuper.errors import FedSuperError
 from fedsuper.methods import method_class
 

@@ -6,22 +6,18 @@ memory that a restart could lose: with fewer simulator threads than sites every 
 
 from __future__ import annotations
 
-import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from fedsuper import __version__
 from fedsuper.config import Study, parse_study
 from fedsuper.core.state import check_finite
 from fedsuper.core.supermodel import GLOBAL, SuperModel
-from fedsuper.data.dataset import Samples, concat, load_samples
 from fedsuper.data.fingerprint import fingerprint
-from fedsuper.data.layout import Item, find_sites, list_items, resolve_site
-from fedsuper.data.preprocess import Preprocess
-from fedsuper.data.splits import RATIOS, split_items
-from fedsuper.data.task import Task, read_task
+from fedsuper.data.splits import PARTS
+from fedsuper.data.task import Task
 from fedsuper.engines.messages import DESCRIBE, FINISH, HANDOVER, SETTLE, TRAIN, Message
+from fedsuper.engines.site_data import SiteData
 from fedsuper.errors import FedSuperError
 from fedsuper.inference.artefact import load_super_model, save_super_model
 from fedsuper.methods import create_method
@@ -30,7 +26,6 @@ from fedsuper.methods.site import Site, SiteStore
 from fedsuper.train.checkpoint import load_models, save_models
 from fedsuper.train.device import Compute
 
-POOLED_SITE = "centralized"
 KEPT = 2
 
 
@@ -41,6 +36,10 @@ class SiteWorker:
     name: str
     data_root: Path
     state_folder: Path
+    data: SiteData = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.data = SiteData(self.name, Path(self.data_root), Path(self.state_folder) / "cache")
 
     def handle(self, task: str, message: Message) -> Message:
         """Answer one task."""
@@ -51,47 +50,25 @@ class SiteWorker:
             raise FedSuperError(f"{self.name}: unknown task '{task}'; the server runs another FedSuper version")
         return handlers[task](study, message)
 
-    # --- data -----------------------------------------------------------------------------------------------------
-
-    def _folders(self) -> list[Path]:
-        """The site's folder; the pooled pseudo-site of centralized training sees all of them."""
-        if self.name == POOLED_SITE and not (self.data_root / self.name).is_dir():
-            return [self.data_root / site for site in find_sites(self.data_root)]
-        return [resolve_site(self.data_root, self.name)]
-
-    def _splits(self, study: Study) -> list[tuple[Path, dict[str, list[Item]]]]:
-        return [
-            (folder, split_items(folder, list_items(folder, require_labels=True), RATIOS[study.split.ratios], study.split.seed))
-            for folder in self._folders()
-        ]
-
-    @functools.lru_cache(maxsize=4)  # noqa: B019 (a worker lives as long as its process)
-    def _samples(self, split: str, key: str) -> Samples:
-        study = parse_study(_unkey(key))
-        task = read_task(self.data_root)
-        preprocess = Preprocess(image_size=study.image_size, **study.preprocess.model_dump())
-        return concat([load_samples(folder, items[split], task, preprocess) for folder, items in self._splits(study)])
-
     # --- tasks ----------------------------------------------------------------------------------------------------
 
     def _describe(self, study: Study, message: Message) -> Message:
-        task = read_task(self.data_root)
-        splits = self._splits(study)
-        counts = {split: sum(len(items[split]) for _, items in splits) for split in ("train", "val", "test")}
-        folder, items = splits[0]
+        task = self.data.task()
+        splits = self.data.splits(study)
+        counts = {part: sum(len(parts[part]) for parts in splits.values()) for part in PARTS}
+        folder, parts = next(iter(splits.items()))
         return Message(info={
             "version": __version__,
             "task": task.to_json(),
             "samples": counts,
-            "fingerprint": fingerprint(folder, task, [item for split in items.values() for item in split]),
+            "fingerprint": fingerprint(folder, task, [item for part in PARTS for item in parts[part]]),
         })
 
     def _site(self, study: Study, message: Message) -> Site:
         info = message.info
-        key = _key(study)
         return Site(
             name=self.name, label=info["label"], classes=len(info["sites"]), round=info["round"] + 1, study=study,
-            task=Task.from_json(info["task"]), train=self._samples("train", key), val=self._samples("val", key),
+            task=Task.from_json(info["task"]), train=self.data.samples(study, "train"), val=self.data.samples(study, "val"),
             compute=Compute.from_config(study.compute), store=self._load_store(info["accepted"]),
             received=dict(message.models), extra=info["extra"], info=info,
         )
@@ -143,7 +120,7 @@ class SiteWorker:
         save_super_model(super_model, self._super_model_folder())
         if super_model.selector is None or manifest["mode"] != "select":
             return Message()
-        val = self._samples("val", _key(study))
+        val = self.data.samples(study, "val")
         return Message(info={"gamma": gamma_statistics(super_model, val, Compute.from_config(study.compute))})
 
     def _settle(self, study: Study, message: Message) -> Message:
@@ -154,7 +131,7 @@ class SiteWorker:
         super_model.manifest = message.info["manifest"]
         save_super_model(super_model, self._super_model_folder())
         scores = {}
-        for folder, items in self._splits(study):
+        for folder, items in self.data.splits(study).items():
             scores[folder.name] = site_scores(super_model, folder, items["test"], Compute.from_config(study.compute), self.name)
         return Message(info={"scores": scores})
 
@@ -190,15 +167,3 @@ class SiteWorker:
 
 def _number(path: Path) -> int:
     return int(path.stem.partition("-")[2])
-
-
-def _key(study: Study) -> str:
-    import json
-
-    return json.dumps(study.to_json(), sort_keys=True)
-
-
-def _unkey(key: str) -> dict[str, Any]:
-    import json
-
-    return json.loads(key)

@@ -16,7 +16,7 @@ from fedsuper.data.image_io import read_image, read_label
 from fedsuper.data.layout import Item, list_items
 from fedsuper.data.preprocess import Preprocess, prepare_image
 from fedsuper.data.problems import DataProblem
-from fedsuper.data.splits import PARTS, RATIOS, split_items
+from fedsuper.data.splits import PARTS, RATIOS, split_folder
 from fedsuper.data.task import Task
 from fedsuper.data.task_fit import check_label_values
 
@@ -58,12 +58,13 @@ def load_case(item: Item, task: Task, preprocess: Preprocess) -> LabelledCase:
     return LabelledCase(item.name, item.case, prepared, image.stack_shape, packed)
 
 
-def split_of(folder: Path, study: Study, split: str) -> list[Item]:
+def split_of(folder: Path, study: Study, task: Task, split: str) -> list[Item]:
     """The items of one part of a site's split, the same that training made from `study`; `all` is every image."""
     if split not in (*PARTS, ALL):
         raise DataProblem(folder, f"has no part '{split}'", f"use {', '.join(PARTS)} or {ALL}")
-    items = list_items(folder, require_labels=True)
-    return items if split == ALL else split_items(folder, items, RATIOS[study.split.ratios], study.split.seed)[split]
+    if split == ALL:
+        return list_items(folder, require_labels=True)
+    return split_folder(folder, task, RATIOS[study.split.ratios], study.split.seed)[split]
 
 
 class CaseStore:
@@ -77,7 +78,7 @@ class CaseStore:
         """One part of one site's images, as the study prepares and splits them."""
         key = json.dumps([site, split, study.split.model_dump(), task.to_json(), preprocess.to_json()])
         if key not in self._kept:
-            items = split_of(self.root / site, study, split)
+            items = split_of(self.root / site, study, task, split)
             self._kept[key] = [load_case(item, task, preprocess) for item in items]
         return self._kept[key]
 

@@ -110,7 +110,7 @@ def summarise(runs: Sequence[Scored]) -> dict[str, Any]:
     summary = _mean_tree(list(per_seed.values())) | {
         "n": len(scores),
         "images": dict(Counter(site for site, _, _ in scores)),
-        "std": {name: float(np.std([one[name] for one in per_seed.values()])) for name in intervals},
+        "std": {name: _spread([one[name] for one in per_seed.values()]) for name in intervals},
         "ci95": {name: [interval.low, interval.high] for name, interval in intervals.items()},
         "per_seed": per_seed,
         "mode": rows[0].mode,
@@ -157,6 +157,11 @@ def _one_seed(run: Scored) -> dict[str, Any]:
         "client_avg": float(np.mean([scores["mean"] for scores in means.values()])),
         "global": float(np.mean([row.mean for row in run.rows])),
     } | ({"selector_accuracy": selector["balanced_accuracy"]} if selector else {}) | run.notes
+
+
+def _spread(values: Sequence[float]) -> float:
+    """The sample standard deviation; 0 for a single seed."""
+    return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
 
 
 def _comparisons(by_method: Mapping[str, Sequence[Scored]]) -> list[dict[str, Any]]:

@@ -59,7 +59,7 @@ def write_examples(out: Path, data_root: Path, super_models: Mapping[str, Path],
     scores = _mean_scores(out.parent / PER_IMAGE, data_root, predictors)
     entries: list[dict[str, Any]] = []
     for site in find_sites(data_root):
-        items = split_of(data_root / site, first.study, "test")
+        items = split_of(data_root / site, first.study, first.task, "test")
         for choice in choose(
             items, {name: value for (where, name), value in scores.items() if where == site}, per_site
         ):

@@ -141,7 +141,7 @@ def _spread(scores: Mapping[str, Any], column: str) -> str:
     """The standard deviation over seeds, as `std` in metrics.json gives it for the averages."""
     values = [value_of(one, column) for one in scores.get("per_seed", {}).values()]
     known = [value for value in values if value is not None]
-    return dice(statistics.pstdev(known)) if len(known) > 1 else ""
+    return dice(statistics.stdev(known)) if len(known) > 1 else ""
 
 
 def _tip(scores: Mapping[str, Any], column: Column, regions: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ from fedsuper.engines.flare import one_machine
 from fedsuper.engines.flare.poc import _free_ports, _project, run_poc
 from fedsuper.engines.flare.session import open_session
 from fedsuper.engines.flare.simulator import run_simulator
-from fedsuper.engines.site import POOLED_SITE
+from fedsuper.engines.site_data import POOLED_SITE
 from fedsuper.errors import FedSuperError
 
 

@@ -17,6 +17,7 @@ from fedsuper.config import parse_study
 from fedsuper.data.image_io import read_label
 from fedsuper.data.layout import Item, list_items
 from fedsuper.data.splits import RATIOS, split_items
+from fedsuper.data.task import Task
 from fedsuper.errors import FedSuperError
 from fedsuper.evaluation.cases import CaseStore, LabelledCase, chunks, load_case, split_of
 from fedsuper.evaluation.evaluate import (
@@ -33,6 +34,7 @@ from fedsuper.train.device import Compute
 CPU = Compute(torch.device("cpu"))
 SITES = ["site-1", "site-2", "site-3"]
 EVERYWHERE, NOWHERE = [True, True], [False, False]
+TASK = Task("retina", 3, {"disc": (1, 2), "cup": (2,)})
 
 
 def full_mask_dice(root: Path, site: str, image: str) -> dict[str, float]:
@@ -67,11 +69,11 @@ def test_the_split_is_the_one_of_the_study(tiny_root: Path) -> None:
 
 def test_parts_of_the_split(tiny_root: Path) -> None:
     study = parse_study({})
-    parts = [{item.name for item in split_of(tiny_root / "site-2", study, part)} for part in ("train", "val", "test")]
-    everything = {item.name for item in split_of(tiny_root / "site-2", study, "all")}
+    parts = [{item.name for item in split_of(tiny_root / "site-2", study, TASK, part)} for part in ("train", "val", "test")]
+    everything = {item.name for item in split_of(tiny_root / "site-2", study, TASK, "all")}
     assert set.union(*parts) == everything and sum(map(len, parts)) == len(everything)
     with pytest.raises(FedSuperError, match="has no part 'tset'; use train, val, test or all"):
-        split_of(tiny_root / "site-2", study, "tset")
+        split_of(tiny_root / "site-2", study, TASK, "tset")
 
 
 def test_each_site_is_scored_with_its_own_model(tiny_root: Path) -> None:
@@ -132,7 +134,7 @@ def test_rows_carry_the_selectors_answer(tiny_root: Path) -> None:
 def test_a_sites_own_report_equals_the_evaluation(tiny_root: Path) -> None:
     model = random_super_model(SITES)
     rows = [row for row in evaluate(model, tiny_root, compute=CPU) if row.site == "site-2"]
-    items = split_of(tiny_root / "site-2", Predictor(model, CPU).study, "test")
+    items = split_of(tiny_root / "site-2", Predictor(model, CPU).study, TASK, "test")
     scores = site_scores(model, tiny_root / "site-2", items, CPU, "site-2")
     assert scores == pytest.approx(site_means(rows)) and scores["n"] == len(items)
     assert json.loads(json.dumps(scores)) == scores

@@ -18,7 +18,8 @@ from fedsuper.engines.federation import Federation
 from fedsuper.engines.local import LocalExchange, sites_of
 from fedsuper.engines.messages import HANDOVER, SETTLE, TRAIN, Message, SiteFailure
 from fedsuper.engines.progress import Progress
-from fedsuper.engines.site import SiteWorker, _key
+from fedsuper.engines.site import SiteWorker
+from fedsuper.engines.site_data import SiteData
 from fedsuper.train.checkpoint import digest
 
 SMALL: dict[str, Any] = {
@@ -46,14 +47,21 @@ class CrashError(Exception):
 def prepared(name: str, root: Path, split: str) -> Samples:
     """A site's samples, read once for all rehearsals: they prepare images the same way."""
     study = parse_study({"image_size": SMALL["image_size"]})
-    return SiteWorker(name, root, root)._samples(split, _key(study))
+    return SiteData(name, root, root).samples(study, split)
+
+
+class PreparedData(SiteData):
+    """Samples that are kept from one rehearsal to the next."""
+
+    def samples(self, study: Study, part: str) -> Samples:
+        return prepared(self.name, self.root, part)
 
 
 class Worker(SiteWorker):
-    """A site that keeps its prepared samples from one rehearsal to the next."""
+    """A site with prepared data."""
 
-    def _samples(self, split: str, key: str) -> Samples:
-        return prepared(self.name, self.data_root, split)
+    def __post_init__(self) -> None:
+        self.data = PreparedData(self.name, self.data_root, self.state_folder)
 
 
 @dataclass
