@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo outside test lint clean
+.PHONY: help setup demo demo-seeds compare outside test lint clean
 
 help:           ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -22,6 +22,15 @@ $(STAMP): requirements.txt pyproject.toml
 
 demo: setup     ## six synthetic hospitals, NVFlare simulator, table and HTML report in runs/demo
 	$(BIN)/python -m fedsuper.demo --out runs/demo
+
+demo-seeds: setup ## the demonstration with two other seeds, in process, in runs/demo-seed-1 and -2
+	$(BIN)/python -m fedsuper.demo --out runs/demo-seed-1 --seed 1 --engine local
+	$(BIN)/python -m fedsuper.demo --out runs/demo-seed-2 --seed 2 --engine local
+
+compare: setup  ## every method of both papers, three seeds, on the demonstration's hospitals, in runs/compare
+	test -d runs/compare-data || $(BIN)/fedsuper synth --task retina --images 400 --size 64 --out runs/compare-data
+	$(BIN)/fedsuper compare --data runs/compare-data --config custom/fedsuper/demo.yaml --methods all --seeds 0,1,2 --out runs/compare
+	$(BIN)/fedsuper report runs/compare --out runs/compare/report.html
 
 outside: setup  ## every mode on a hospital outside the federation, three seeds, tables and figures in runs/outside
 	$(BIN)/python -m fedsuper.bench.outside --out runs/outside

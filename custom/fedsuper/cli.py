@@ -73,7 +73,7 @@ def build_parser() -> argparse.ArgumentParser:
 
     sub = command("compare", _compare, "train several methods and print one table")
     sub.add_argument("--data", type=Path, required=True, metavar="ROOT")
-    sub.add_argument("--methods", help="comma-separated (default: centralized,local,fedavg,fedsm)")
+    sub.add_argument("--methods", help="comma-separated, or all (default: centralized,local,fedavg,fedsm)")
     sub.add_argument("--out", type=Path, required=True, metavar="RUN")
     sub.add_argument("--config", type=Path, metavar="STUDY.yaml")
     sub.add_argument("--seeds", default="0", help="comma-separated")
@@ -167,9 +167,11 @@ def _run(options: argparse.Namespace) -> int:
 def _compare(options: argparse.Namespace) -> int:
     from fedsuper.config import read_study
     from fedsuper.engines import compare
-    from fedsuper.methods import method_class
+    from fedsuper.methods import METHODS, method_class
 
     methods = options.methods.split(",") if options.methods else list(compare.DEFAULT_METHODS)
+    if methods == ["all"]:
+        methods = list(METHODS)
     for name in methods:
         method_class(name)
     study = read_study(options.config, options.overrides)
