@@ -30,7 +30,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 def build_parser() -> argparse.ArgumentParser:
     """All commands and their options."""
-    parser = argparse.ArgumentParser(prog="fedsuper", description="Federated super models for medical image segmentation")
+    parser = argparse.ArgumentParser(
+        prog="fedsuper", description="Federated super models for medical image segmentation"
+    )
     parser.add_argument("--version", action="version", version=f"fedsuper {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
@@ -87,8 +89,12 @@ def build_parser() -> argparse.ArgumentParser:
     sub.add_argument("inputs", type=Path, nargs="+", metavar="INPUT")
     sub.add_argument("--out", type=Path, required=True, metavar="DIR")
     _add_mode(sub)
-    sub.add_argument("--routing", type=Path, metavar="FILE",
-                     help="for --mode route: the hospital's tuned routing; used where it exists, else tuned and written")
+    sub.add_argument(
+        "--routing",
+        type=Path,
+        metavar="FILE",
+        help="for --mode route: the hospital's tuned routing; used where it exists, else tuned and written",
+    )
 
     sub = command("evaluate", _evaluate, "score a super model on labelled data")
     sub.add_argument("supermodel", type=Path)
@@ -124,7 +130,9 @@ def _add_set(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_mode(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--mode", help="select, route, global, ensemble, average, site:NAME, ... (default: the method's own)")
+    parser.add_argument(
+        "--mode", help="select, route, global, ensemble, average, site:NAME, ... (default: the method's own)"
+    )
     parser.add_argument("--gamma", type=float, help="the selector's threshold (default: the super model's)")
     _add_set(parser)
 
@@ -159,7 +167,9 @@ def _run(options: argparse.Namespace) -> int:
     from fedsuper.engines.scores import score_run
 
     study = read_study(options.study, options.overrides)
-    run_study(study, options.data, options.out, options.engine, options.threads, options.gpus, options.resume, options.kit)
+    run_study(
+        study, options.data, options.out, options.engine, options.threads, options.gpus, options.resume, options.kit
+    )
     print(score_run(options.out, options.data if options.engine != "prod" else None))
     return 0
 
@@ -179,7 +189,11 @@ def _compare(options: argparse.Namespace) -> int:
     if options.leave_out:
         from fedsuper.engines.leave_out import leave_out
 
-        print(leave_out(study, options.data, options.leave_out, methods, seeds, options.out, options.engine, options.threads))
+        print(
+            leave_out(
+                study, options.data, options.leave_out, methods, seeds, options.out, options.engine, options.threads
+            )
+        )
         return 0
     print(compare.compare_and_tell(study, options.data, methods, seeds, options.out, options.engine, options.threads))
     return 0
@@ -196,16 +210,24 @@ def _predict(options: argparse.Namespace) -> int:
     from fedsuper.inference.predict import predict_paths
 
     return predict_paths(
-        options.supermodel, options.inputs, options.out, options.mode, options.gamma,
-        routing_file=options.routing, overrides=options.overrides,
+        options.supermodel,
+        options.inputs,
+        options.out,
+        options.mode,
+        options.gamma,
+        routing_file=options.routing,
+        overrides=options.overrides,
     )
 
 
 def _evaluate(options: argparse.Namespace) -> int:
     from fedsuper.engines.scores import evaluate_command
 
-    print(evaluate_command(options.supermodel, options.data, options.out, options.split, options.mode, options.gamma,
-                           options.overrides))
+    print(
+        evaluate_command(
+            options.supermodel, options.data, options.out, options.split, options.mode, options.gamma, options.overrides
+        )
+    )
     return 0
 
 

@@ -170,7 +170,9 @@ def parse_study(raw: dict[str, Any], source: str = "study") -> Study:
     from fedsuper.methods import METHODS, method_knobs  # methods import the config's types
 
     if not isinstance(raw, dict):
-        raise FedSuperError(f"{source}: expected a mapping of keys, got {type(raw).__name__}; see docs/reference/study.md")
+        raise FedSuperError(
+            f"{source}: expected a mapping of keys, got {type(raw).__name__}; see docs/reference/study.md"
+        )
     if "knobs" in raw:
         raise FedSuperError(f"{source}: unknown key 'knobs'; put a method's knobs under the method's own name")
     shared = {key: value for key, value in raw.items() if key not in METHODS}
@@ -197,7 +199,9 @@ def read_study(path: Path | None, overrides: list[str] | None = None, base: dict
         try:
             raw = yaml.safe_load(Path(path).read_text(encoding="utf-8")) or {}
         except OSError as error:
-            raise FedSuperError(f"{path}: cannot read the study ({error.strerror}); give the path of a YAML file") from None
+            raise FedSuperError(
+                f"{path}: cannot read the study ({error.strerror}); give the path of a YAML file"
+            ) from None
         except (yaml.YAMLError, UnicodeDecodeError) as error:
             line = " ".join(str(error).split())
             raise FedSuperError(f"{path}: not a YAML file ({line})") from None

@@ -1,4 +1,4 @@
-"""`make demo`: six synthetic hospitals train a super model through the NVFlare simulator; a table and a report come out."""
+"""`make demo`: six synthetic hospitals train through the NVFlare simulator; a table and a report come out."""
 
 from __future__ import annotations
 

@@ -31,8 +31,10 @@ def check_alike(state: Mapping[str, torch.Tensor], reference: Mapping[str, torch
     missing, extra = sorted(reference.keys() - state.keys()), sorted(state.keys() - reference.keys())
     if missing or extra:
         named = f"missing {missing[0]}" if missing else f"unexpected {extra[0]}"
-        raise FedSuperError(f"{who}: the update's entries differ from the model's ({named}, {len(missing)} missing, "
-                            f"{len(extra)} extra); the site runs another model: check its FedSuper version and study")
+        raise FedSuperError(
+            f"{who}: the update's entries differ from the model's ({named}, {len(missing)} missing, "
+            f"{len(extra)} extra); the site runs another model: check its FedSuper version and study"
+        )
     for name, expected in reference.items():
         tensor = state[name]
         if tensor.shape != expected.shape or tensor.dtype != expected.dtype:
@@ -47,8 +49,10 @@ def check_finite(state: Mapping[str, torch.Tensor], who: str) -> None:
     """Refuse NaN and infinity."""
     for name, tensor in state.items():
         if is_float(tensor) and not bool(torch.isfinite(tensor).all()):
-            raise FedSuperError(f"{who}: entry {name} holds NaN or infinite values; the update is left out of the "
-                                "round, look at the site's images and learning rate")
+            raise FedSuperError(
+                f"{who}: entry {name} holds NaN or infinite values; the update is left out of the "
+                "round, look at the site's images and learning rate"
+            )
 
 
 def combine(states: Sequence[Mapping[str, torch.Tensor]], weights: Sequence[float]) -> State:

@@ -1,4 +1,4 @@
-"""`fedsuper compare`: several methods, several seeds, one table. Each finished run is kept, so a broken comparison goes on."""
+"""`fedsuper compare`: several methods and seeds, one table. Finished runs are kept, so a broken comparison goes on."""
 
 from __future__ import annotations
 
@@ -22,8 +22,15 @@ from fedsuper.train.device import Compute
 DEFAULT_METHODS = ("centralized", "local", "fedavg", "fedsm")
 
 
-def compare(study: Study, data_root: Path, methods: list[str], seeds: list[int], out: Path, engine: str = "local",
-            threads: int | None = None) -> dict[str, Any]:
+def compare(
+    study: Study,
+    data_root: Path,
+    methods: list[str],
+    seeds: list[int],
+    out: Path,
+    engine: str = "local",
+    threads: int | None = None,
+) -> dict[str, Any]:
     """Train every method with every seed, score them on the test split, write metrics.json and per_image.csv."""
     data_root, out = Path(data_root), Path(out)
     studies = {name: study.with_method(name) for name in methods}  # all knobs are checked before the first run
@@ -35,13 +42,22 @@ def compare(study: Study, data_root: Path, methods: list[str], seeds: list[int],
             train_once(studies[name].with_seed(seed), data_root, folder, engine, threads)
             super_model = load_super_model(folder / "supermodel")
             scored.append(score(name, seed, super_model, store, compute=Compute.from_config(study.compute)))
-    atomic_write_json(out / "compare.json", {"data": str(data_root), "methods": methods, "seeds": seeds,
-                                             "study": study.to_json(), "engine": engine})
+    atomic_write_json(
+        out / "compare.json",
+        {"data": str(data_root), "methods": methods, "seeds": seeds, "study": study.to_json(), "engine": engine},
+    )
     return write_results(out, data_root, scored)
 
 
-def compare_and_tell(study: Study, data_root: Path, methods: list[str], seeds: list[int], out: Path,
-                     engine: str = "local", threads: int | None = None) -> str:
+def compare_and_tell(
+    study: Study,
+    data_root: Path,
+    methods: list[str],
+    seeds: list[int],
+    out: Path,
+    engine: str = "local",
+    threads: int | None = None,
+) -> str:
     """`fedsuper compare`: the comparison, examples for the report, and the table as text."""
     metrics = compare(study, data_root, methods, seeds, out, engine, threads)
     first = {name: Path(out) / "runs" / name / f"seed-{seeds[0]}" / "supermodel" for name in methods}

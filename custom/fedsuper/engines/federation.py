@@ -61,15 +61,19 @@ class Federation:
             if isinstance(reply, SiteFailure):
                 raise FedSuperError(f"{site}: cannot take part ({reply.reason}); mend it or leave the site out")
             if reply.info["version"] != __version__:
-                raise FedSuperError(f"{site}: runs FedSuper {reply.info['version']}, the server {__version__}; "
-                                    "install the same version everywhere")
+                raise FedSuperError(
+                    f"{site}: runs FedSuper {reply.info['version']}, the server {__version__}; "
+                    "install the same version everywhere"
+                )
             described[site] = reply.info
         tasks = {site: Task.from_json(info["task"]) for site, info in described.items()}
         first = next(iter(tasks))
         for site, task in tasks.items():
             if task != tasks[first]:
-                raise FedSuperError(f"{site}: its dataset.json describes {task.to_json()}, {first} has "
-                                    f"{tasks[first].to_json()}; all sites need the same channels and regions")
+                raise FedSuperError(
+                    f"{site}: its dataset.json describes {task.to_json()}, {first} has "
+                    f"{tasks[first].to_json()}; all sites need the same channels and regions"
+                )
         prints = {site: info["fingerprint"] for site, info in described.items()}
         problems = compare_fingerprints(prints, tasks[first])
         if problems:
@@ -126,8 +130,12 @@ class Federation:
 
     def _info(self, server: Server, site: str) -> dict[str, Any]:
         return {
-            "label": server.label(site), "sites": server.sites, "round": server.round, "extra": server.extra,
-            "accepted": server.accepted.get(site, 0), "task": server.task.to_json(),
+            "label": server.label(site),
+            "sites": server.sites,
+            "round": server.round,
+            "extra": server.extra,
+            "accepted": server.accepted.get(site, 0),
+            "task": server.task.to_json(),
         }
 
     def _ask(self, task: str, messages: dict[str, Message]) -> dict[str, Message | SiteFailure]:
@@ -148,14 +156,18 @@ class Federation:
                     known = sent[site].get(role, state)  # a method may send a part of a model back, or something new
                     check_alike(state, {name: known[name] for name in known if name in state}, site)
                 if not reply.info.get("samples", 0) > 0:
-                    raise FedSuperError(f"{site}: reports {reply.info.get('samples')} training samples; left out of the round")
+                    raise FedSuperError(
+                        f"{site}: reports {reply.info.get('samples')} training samples; left out of the round"
+                    )
                 updates[site] = Update(reply.models, int(reply.info["samples"]), reply.info["metrics"])
             except FedSuperError as problem:
                 problems.append(str(problem))
                 self.progress.note(f"warning: {problem}")
         if len(updates) < self.study.federation.min_sites:
-            raise FedSuperError(f"only {len(updates)} of {len(replies)} sites gave a usable update, "
-                                f"{self.study.federation.min_sites} are needed; mend this and resume: {problems[0]}")
+            raise FedSuperError(
+                f"only {len(updates)} of {len(replies)} sites gave a usable update, "
+                f"{self.study.federation.min_sites} are needed; mend this and resume: {problems[0]}"
+            )
         return updates
 
     def _note_scores(self, server: Server, metrics: dict[str, dict[str, float]], sent: dict[str, Models]) -> None:
@@ -179,7 +191,9 @@ class Federation:
 
     def _summary(self, server: Server, reporters: int) -> str:
         means = [
-            f"{name} {math.fsum(by_site.values()) / len(by_site):.3f}" for name, by_site in server.scores.items() if by_site
+            f"{name} {math.fsum(by_site.values()) / len(by_site):.3f}"
+            for name, by_site in server.scores.items()
+            if by_site
         ]
         return f"{reporters}/{len(server.sites)} sites  validation: " + ", ".join(means)
 
@@ -215,12 +229,16 @@ class Federation:
         models |= {f"extra/{name}": state for name, state in super_model.extras.items()}
         info = {"manifest": super_model.manifest}
         replies = self._ask(HANDOVER, {s: Message(models, info | self._info(server, s)) for s in server.sites})
-        curves = {site: reply.info["gamma"] for site, reply in replies.items()
-                  if isinstance(reply, Message) and reply.info.get("gamma")}
+        curves = {
+            site: reply.info["gamma"]
+            for site, reply in replies.items()
+            if isinstance(reply, Message) and reply.info.get("gamma")
+        }
         if curves:
             super_model.manifest |= choose_gamma(curves, getattr(self.method.knobs, "gamma", "auto"))
-        replies = self._ask(SETTLE, {s: Message({}, {"manifest": super_model.manifest} | self._info(server, s))
-                                     for s in server.sites})
+        replies = self._ask(
+            SETTLE, {s: Message({}, {"manifest": super_model.manifest} | self._info(server, s)) for s in server.sites}
+        )
         super_model.manifest["metrics"]["test"] = {
             site: reply.info["scores"] for site, reply in replies.items() if isinstance(reply, Message)
         }

@@ -28,8 +28,16 @@ from fedsuper.inference.gate import GRID
 from fedsuper.train.device import Compute
 
 
-def leave_out(study: Study, data_root: Path, which: str, methods: list[str], seeds: list[int], out: Path,
-              engine: str = "local", threads: int | None = None) -> str:
+def leave_out(
+    study: Study,
+    data_root: Path,
+    which: str,
+    methods: list[str],
+    seeds: list[int],
+    out: Path,
+    engine: str = "local",
+    threads: int | None = None,
+) -> str:
     """Leave one site (or, with `all`, each in turn) out of training and score on all of its images."""
     data_root, out = Path(data_root), Path(out)
     sites = find_sites(data_root)
@@ -51,7 +59,9 @@ def leave_out(study: Study, data_root: Path, which: str, methods: list[str], see
                 for label, images in _scores(super_model, data_root, left, compute).items():
                     rows.setdefault((f"{name}{label}", seed), []).extend(images)
                 if super_model.mode == "select":
-                    tables.setdefault(left, {})[f"{name}, seed {seed}"] = threshold_table(super_model, data_root, left, compute)
+                    tables.setdefault(left, {})[f"{name}, seed {seed}"] = threshold_table(
+                        super_model, data_root, left, compute
+                    )
     atomic_write_json(out / "unseen.json", tables)
     scored = [Scored(method=name, seed=seed, rows=images) for (name, seed), images in rows.items()]
     return results_table(write_results(out, data_root, scored, ALL))
@@ -79,8 +89,14 @@ def threshold_table(super_model: SuperModel, data_root: Path, left: str, compute
             site_row if max(site_row.probabilities.values()) > gamma else global_row
             for site_row, global_row in zip(always, never, strict=True)
         ]
-        table.append({"gamma": gamma, "dice": sum(row.mean for row in gated) / len(gated),
-                      "chosen": selection_frequencies(gated)[left], "validated": gamma == super_model.manifest["gamma"]})
+        table.append(
+            {
+                "gamma": gamma,
+                "dice": sum(row.mean for row in gated) / len(gated),
+                "chosen": selection_frequencies(gated)[left],
+                "validated": gamma == super_model.manifest["gamma"],
+            }
+        )
     return table
 
 

@@ -47,11 +47,13 @@ class LocalExchange:
             return SiteFailure(str(problem))
 
 
-def run_local(study: Study, data_root: Path, folder: Path, progress: Progress, threads: int | None = None,
-              resume: bool = False) -> SuperModel:
+def run_local(
+    study: Study, data_root: Path, folder: Path, progress: Progress, threads: int | None = None, resume: bool = False
+) -> SuperModel:
     """Run a study in this process; server checkpoints and site state live under `folder`."""
     workers = {
-        site: SiteWorker(site, Path(data_root), Path(folder) / "sites" / site) for site in sites_of(study, Path(data_root))
+        site: SiteWorker(site, Path(data_root), Path(folder) / "sites" / site)
+        for site in sites_of(study, Path(data_root))
     }
     exchange = LocalExchange(workers, threads)
     return Federation(study, exchange, Path(folder) / "server", progress).run(resume)

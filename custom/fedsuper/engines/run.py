@@ -24,12 +24,22 @@ def check_study(study: Study) -> None:
     """What can be known to fail before a site is asked."""
     step = smallest_image(study.model)
     if study.image_size % step or study.image_size < 2 * step:
-        raise FedSuperError(f"image_size {study.image_size} does not fit the model: its {len(study.model.channels)} levels "
-                            f"need a multiple of {step}, at least {2 * step}")
+        raise FedSuperError(
+            f"image_size {study.image_size} does not fit the model: its {len(study.model.channels)} levels "
+            f"need a multiple of {step}, at least {2 * step}"
+        )
 
 
-def run_study(study: Study, data_root: Path, out: Path, engine: str = "sim", threads: int | None = None,
-              gpus: str | None = None, resume: bool = False, kit: Path | None = None) -> SuperModel:
+def run_study(
+    study: Study,
+    data_root: Path,
+    out: Path,
+    engine: str = "sim",
+    threads: int | None = None,
+    gpus: str | None = None,
+    resume: bool = False,
+    kit: Path | None = None,
+) -> SuperModel:
     """Train a super model and leave it in `out/supermodel`.
 
     An `out` that already holds a run is not written over: resume it or choose another folder.
@@ -50,8 +60,16 @@ def run_study(study: Study, data_root: Path, out: Path, engine: str = "sim", thr
     return _run_on_nvflare(study, Path(data_root), out, engine, threads, gpus, resume, kit)
 
 
-def _run_on_nvflare(study: Study, data_root: Path, out: Path, engine: str, threads: int | None, gpus: str | None,
-                    resume: bool, kit: Path | None) -> SuperModel:
+def _run_on_nvflare(
+    study: Study,
+    data_root: Path,
+    out: Path,
+    engine: str,
+    threads: int | None,
+    gpus: str | None,
+    resume: bool,
+    kit: Path | None,
+) -> SuperModel:
     # nvflare is slow to import and only needed here.
     if engine == "sim":
         from fedsuper.engines.flare.simulator import run_simulator

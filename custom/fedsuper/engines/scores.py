@@ -28,7 +28,12 @@ def score_run(out: Path, data_root: Path | None) -> str:
 
 
 def evaluate_command(
-    folder: Path, data_root: Path, out: Path, split: str, mode: str | None, gamma: float | None,
+    folder: Path,
+    data_root: Path,
+    out: Path,
+    split: str,
+    mode: str | None,
+    gamma: float | None,
     overrides: Sequence[str] = (),
 ) -> str:
     """`fedsuper evaluate`: one super model, one mode, one part of the split; `overrides` change routing settings."""
@@ -48,8 +53,14 @@ def _method(folder: Path) -> str:
 
 
 def _told_by_sites(manifest: dict[str, Any]) -> str:
-    told = {folder: scores for by_folder in manifest["metrics"].get("test", {}).values() for folder, scores in by_folder.items()}
+    told = {
+        folder: scores
+        for by_folder in manifest["metrics"].get("test", {}).values()
+        for folder, scores in by_folder.items()
+    }
     regions = list(next(iter(told.values()), {}))
-    rows = [[site, *(f"{scores[region]:.4f}" if region != "n" else str(scores[region]) for region in regions)]
-            for site, scores in told.items()]
+    rows = [
+        [site, *(f"{scores[region]:.4f}" if region != "n" else str(scores[region]) for region in regions)]
+        for site, scores in told.items()
+    ]
     return text_table(["site", *regions], rows)

@@ -47,10 +47,14 @@ def load_latest(folder: Path, study: Study) -> Server:
 
 def _restore(path: Path, models: dict, values: dict, study: Study) -> Server:
     before, now = parse_study(values["study"], str(path)).to_json(), study.to_json()
-    changed = sorted(key for key in before.keys() | now.keys() if key not in FREE_KEYS and before.get(key) != now.get(key))
+    changed = sorted(
+        key for key in before.keys() | now.keys() if key not in FREE_KEYS and before.get(key) != now.get(key)
+    )
     if changed:
-        raise FedSuperError(f"{path}: was written by another study (differs in {', '.join(changed)}); "
-                            "resume with the same study, or start a new run")
+        raise FedSuperError(
+            f"{path}: was written by another study (differs in {', '.join(changed)}); "
+            "resume with the same study, or start a new run"
+        )
     return Server(
         study=study,
         task=Task.from_json(values["task"]),

@@ -44,8 +44,13 @@ class SiteWorker:
     def handle(self, task: str, message: Message) -> Message:
         """Answer one task."""
         study = parse_study(message.info["study"])
-        handlers = {DESCRIBE: self._describe, TRAIN: self._train, FINISH: self._finish,
-                    HANDOVER: self._handover, SETTLE: self._settle}
+        handlers = {
+            DESCRIBE: self._describe,
+            TRAIN: self._train,
+            FINISH: self._finish,
+            HANDOVER: self._handover,
+            SETTLE: self._settle,
+        }
         if task not in handlers:
             raise FedSuperError(f"{self.name}: unknown task '{task}'; the server runs another FedSuper version")
         return handlers[task](study, message)
@@ -57,20 +62,31 @@ class SiteWorker:
         splits = self.data.splits(study)
         counts = {part: sum(len(parts[part]) for parts in splits.values()) for part in PARTS}
         folder, parts = next(iter(splits.items()))
-        return Message(info={
-            "version": __version__,
-            "task": task.to_json(),
-            "samples": counts,
-            "fingerprint": fingerprint(folder, task, [item for part in PARTS for item in parts[part]]),
-        })
+        return Message(
+            info={
+                "version": __version__,
+                "task": task.to_json(),
+                "samples": counts,
+                "fingerprint": fingerprint(folder, task, [item for part in PARTS for item in parts[part]]),
+            }
+        )
 
     def _site(self, study: Study, message: Message) -> Site:
         info = message.info
         return Site(
-            name=self.name, label=info["label"], classes=len(info["sites"]), round=info["round"] + 1, study=study,
-            task=Task.from_json(info["task"]), train=self.data.samples(study, "train"), val=self.data.samples(study, "val"),
-            compute=Compute.from_config(study.compute), store=self._load_store(info["accepted"]),
-            received=dict(message.models), extra=info["extra"], info=info,
+            name=self.name,
+            label=info["label"],
+            classes=len(info["sites"]),
+            round=info["round"] + 1,
+            study=study,
+            task=Task.from_json(info["task"]),
+            train=self.data.samples(study, "train"),
+            val=self.data.samples(study, "val"),
+            compute=Compute.from_config(study.compute),
+            store=self._load_store(info["accepted"]),
+            received=dict(message.models),
+            extra=info["extra"],
+            info=info,
         )
 
     def _train(self, study: Study, message: Message) -> Message:
@@ -113,8 +129,12 @@ class SiteWorker:
         manifest = message.info["manifest"]
         experts = {role.removeprefix("expert/"): s for role, s in message.models.items() if role.startswith("expert/")}
         super_model = SuperModel(
-            sites=message.info["sites"], global_model=experts.pop(GLOBAL, None), personal=experts,
-            selector=message.models.get("selector"), mode=manifest["mode"], manifest=manifest,
+            sites=message.info["sites"],
+            global_model=experts.pop(GLOBAL, None),
+            personal=experts,
+            selector=message.models.get("selector"),
+            mode=manifest["mode"],
+            manifest=manifest,
             extras={r.removeprefix("extra/"): state for r, state in message.models.items() if r.startswith("extra/")},
         )
         save_super_model(super_model, self._super_model_folder())
@@ -132,7 +152,9 @@ class SiteWorker:
         save_super_model(super_model, self._super_model_folder())
         scores = {}
         for folder, items in self.data.splits(study).items():
-            scores[folder.name] = site_scores(super_model, folder, items["test"], Compute.from_config(study.compute), self.name)
+            scores[folder.name] = site_scores(
+                super_model, folder, items["test"], Compute.from_config(study.compute), self.name
+            )
         return Message(info={"scores": scores})
 
     def _super_model_folder(self) -> Path:

@@ -37,7 +37,10 @@ class SiteData:
     def splits(self, study: Study) -> dict[Path, dict[str, list[Item]]]:
         """Folder to its items by part (train, val, test)."""
         task = self.task()
-        return {folder: split_folder(folder, task, RATIOS[study.split.ratios], study.split.seed) for folder in self.folders()}
+        return {
+            folder: split_folder(folder, task, RATIOS[study.split.ratios], study.split.seed)
+            for folder in self.folders()
+        }
 
     def samples(self, study: Study, part: str) -> Samples:
         """One part, prepared for the nets."""
@@ -47,8 +50,10 @@ class SiteData:
             task = self.task()
             limit = study.compute.cache_mb
             cache = self.cache if limit else None
-            self._kept[key] = concat([
-                load_samples(folder, parts[part], task, preprocess, cache, limit)
-                for folder, parts in self.splits(study).items()
-            ])
+            self._kept[key] = concat(
+                [
+                    load_samples(folder, parts[part], task, preprocess, cache, limit)
+                    for folder, parts in self.splits(study).items()
+                ]
+            )
         return self._kept[key]

@@ -15,15 +15,21 @@ def _norm(kind: str, channels: int) -> nn.Module:
 
 def _double_conv(inputs: int, outputs: int, norm: str) -> nn.Sequential:
     return nn.Sequential(
-        nn.Conv2d(inputs, outputs, 3, padding=1), _norm(norm, outputs), nn.ReLU(),
-        nn.Conv2d(outputs, outputs, 3, padding=1), _norm(norm, outputs), nn.ReLU(),
+        nn.Conv2d(inputs, outputs, 3, padding=1),
+        _norm(norm, outputs),
+        nn.ReLU(),
+        nn.Conv2d(outputs, outputs, 3, padding=1),
+        _norm(norm, outputs),
+        nn.ReLU(),
     )
 
 
 class PlainUNet(nn.Module):
     """Encoder and decoder of double convolutions with skip connections and a 1x1 output layer."""
 
-    def __init__(self, inputs: int, outputs: int, channels: Sequence[int] = (32, 64, 128, 256, 512), norm: str = "batch"):
+    def __init__(
+        self, inputs: int, outputs: int, channels: Sequence[int] = (32, 64, 128, 256, 512), norm: str = "batch"
+    ):
         super().__init__()
         widths = list(channels)
         self.encoder = nn.ModuleList(_double_conv(a, b, norm) for a, b in pairwise([inputs, *widths]))

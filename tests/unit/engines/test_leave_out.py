@@ -20,7 +20,9 @@ def test_the_left_out_site_is_scored_and_never_seen(tiny_root: Path, tiny_study:
     assert manifest["sites"] == ["site-1", "site-3"]
     metrics = json.loads((tmp_path / "metrics.json").read_text())
     assert {name for method in metrics["methods"].values() for name in method["per_site"]} == {"site-2"}
-    assert {"fedavg", "local", "fedsm (global)", "fedsm (route)", "fedsm (select)", "fedsm (oracle)"} <= metrics["methods"].keys()
+    assert {"fedavg", "local", "fedsm (global)", "fedsm (route)", "fedsm (select)", "fedsm (oracle)"} <= metrics[
+        "methods"
+    ].keys()
     assert "fedsm (route)" in table
     oracle, best_single = (metrics["methods"][f"fedsm ({mode})"]["client_avg"] for mode in ("oracle", "site:site-1"))
     assert oracle >= best_single

@@ -65,7 +65,9 @@ def test_gamma_one_is_exactly_fedavg(tiny_root: Path, tiny_study: Study, tmp_pat
     assert digest(fedsm.global_model) == digest(fedavg.global_model)
 
 
-def test_a_torn_checkpoint_falls_back_to_the_one_before(tiny_root: Path, tiny_study: Study, tmp_path: Path, capsys) -> None:
+def test_a_torn_checkpoint_falls_back_to_the_one_before(
+    tiny_root: Path, tiny_study: Study, tmp_path: Path, capsys
+) -> None:
     whole = run_local(tiny_study, tiny_root, tmp_path / "run", Silent())
     server = tmp_path / "run" / "server"
     newest = server / "round-00002.safetensors"
@@ -130,7 +132,12 @@ def broken_root(kind: str, tiny_root: Path, tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     ("kind", "words"),
-    [("missing", ["root"]), ("empty", ["root"]), ("no labels", ["site-2", "label"]), ("no dataset.json", ["dataset.json"])],
+    [
+        ("missing", ["root"]),
+        ("empty", ["root"]),
+        ("no labels", ["site-2", "label"]),
+        ("no dataset.json", ["dataset.json"]),
+    ],
 )
 def test_a_broken_data_root_is_one_line(
     kind: str, words: list[str], tiny_root: Path, study_file: Path, tmp_path: Path, capsys
@@ -174,7 +181,9 @@ def test_one_site_is_left_as_it_is(tiny_root: Path, tiny_study: Study, tmp_path:
     assert digest(alone.personal["site-1"]) == digest(alone.global_model)
 
 
-def test_compare_merges_methods_and_goes_on_where_it_stopped(tiny_root: Path, study_file: Path, tmp_path: Path, capsys) -> None:
+def test_compare_merges_methods_and_goes_on_where_it_stopped(
+    tiny_root: Path, study_file: Path, tmp_path: Path, capsys
+) -> None:
     out = tmp_path / "compared"
     command = ["compare", "--data", str(tiny_root), "--config", str(study_file), "--out", str(out)]
     assert main([*command, "--methods", "fedavg", "--set", "rounds=1"]) == 0

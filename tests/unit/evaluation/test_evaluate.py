@@ -60,7 +60,8 @@ def test_the_split_is_the_one_of_the_study(tiny_root: Path) -> None:
         model = constant_super_model({"global": NOWHERE}, mode="global", split={"seed": seed})
         scored[seed] = {(row.site, row.image) for row in evaluate(model, tiny_root, compute=CPU)}
         expected = {
-            (site, item.name) for site in SITES
+            (site, item.name)
+            for site in SITES
             for item in split_items(tiny_root / site, list_items(tiny_root / site, True), RATIOS["fedsm"], seed)["test"]
         }
         assert scored[seed] == expected
@@ -69,7 +70,9 @@ def test_the_split_is_the_one_of_the_study(tiny_root: Path) -> None:
 
 def test_parts_of_the_split(tiny_root: Path) -> None:
     study = parse_study({})
-    parts = [{item.name for item in split_of(tiny_root / "site-2", study, TASK, part)} for part in ("train", "val", "test")]
+    parts = [
+        {item.name for item in split_of(tiny_root / "site-2", study, TASK, part)} for part in ("train", "val", "test")
+    ]
     everything = {item.name for item in split_of(tiny_root / "site-2", study, TASK, "all")}
     assert set.union(*parts) == everything and sum(map(len, parts)) == len(everything)
     with pytest.raises(FedSuperError, match="has no part 'tset'; use train, val, test or all"):
@@ -210,8 +213,10 @@ def test_a_volume_is_one_image(tmp_path: Path) -> None:
         label[5:12, 5:12, 2 + number % 2] = 1
         for kind, data in (("images", np.random.default_rng(number).normal(size=label.shape)), ("labels", label)):
             (root / "S" / kind).mkdir(parents=True, exist_ok=True)
-            nibabel.save(nibabel.Nifti1Image(data.astype(np.float32), np.diag([0.5, 0.5, 3, 1])),
-                         root / "S" / kind / f"v{number}.nii.gz")
+            nibabel.save(
+                nibabel.Nifti1Image(data.astype(np.float32), np.diag([0.5, 0.5, 3, 1])),
+                root / "S" / kind / f"v{number}.nii.gz",
+            )
     (root / "dataset.json").write_text(json.dumps(PROSTATE))
     model = constant_super_model({"global": [True]}, mode="global", task=PROSTATE)
     rows = evaluate(model, root, "all", compute=CPU)

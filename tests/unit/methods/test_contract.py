@@ -69,6 +69,12 @@ def test_the_super_model_is_complete_for_its_mode(method: str, norm: str, unbrok
         assert norm == "batch" or not any("running" in name for name in state)
 
 
+@pytest.mark.parametrize("method", ["fedsm", "fedsm-extra", "fedsm-ensemble", "ft", "apfl", "iop-fl", "fedbn"])
+def test_the_global_model_handed_over_is_fedavgs(method: str, unbroken) -> None:
+    """What stands beside the global model does not touch it (FedBN: where there is no norm layer to keep)."""
+    assert unbroken(method).bits["global"] == unbroken("fedavg").bits["global"]
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_a_resumed_run_equals_an_unbroken_one_bit_for_bit(method: str, root: Path, tmp_path: Path, unbroken) -> None:
     study = small_study(method)
