@@ -166,7 +166,7 @@ class SiteWorker:
         """The state after the last round in which the server counted this site.
 
         A round that is run again starts where it started before, and a round whose answer was lost or refused leaves no
-        trace: what the site keeps and what the server knows of it stay in step (Scaffold's c = sum p_k c_k rests on it).
+        trace: what the site keeps and what the server knows of it stay in step (Scaffold's c = sum p_k c_k needs it).
         """
         for path in reversed(self._stores()):
             if _number(path) <= accepted:
