@@ -36,7 +36,7 @@ outside: setup  ## every mode on a hospital outside the federation, three seeds,
 	$(BIN)/python -m fedsuper.bench.outside --out runs/outside
 
 test: setup lint ## lint, then every test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: setup     ## ruff and mypy
 	$(BIN)/ruff check custom tests
