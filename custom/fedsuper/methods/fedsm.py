@@ -20,6 +20,7 @@ from fedsuper.methods.apfl import APFL
 from fedsuper.methods.base import Composite, Method
 from fedsuper.methods.fedavg import FedAvg
 from fedsuper.methods.ft import FT
+from fedsuper.methods.iop_fl import IOPFL
 from fedsuper.methods.per_fedavg import PerFedAvg
 from fedsuper.methods.pfedme import PFedMe
 from fedsuper.methods.selector import Selector
@@ -32,7 +33,7 @@ class SuperKnobs(Strict):
     """`lambda` .7 is the paper's choice for retina, .3 for prostate; it is SoftPull's alone."""
 
     lam: float = Field(0.7, ge=0, le=1, alias="lambda")
-    personal: Literal["softpull", "ft", "apfl", "per-fedavg", "pfedme"] = "softpull"
+    personal: Literal["softpull", "ft", "apfl", "iop-fl", "per-fedavg", "pfedme"] = "softpull"
 
 
 class FedSMKnobs(SuperKnobs):
@@ -49,7 +50,8 @@ def global_and_personal(study: Study, knobs: SuperKnobs) -> list[Method]:
         return [FedAvg(study), PerFedAvg(study, META)]
     if knobs.personal == "pfedme":
         return [FedAvg(study), PFedMe(study, META)]
-    return [FT(study) if knobs.personal == "ft" else APFL(study)]
+    grown = {"ft": FT, "apfl": APFL, "iop-fl": IOPFL}  # from FedAvg's own model, which they bring along
+    return [grown[knobs.personal](study)]
 
 
 class FedSM(Composite):
@@ -57,7 +59,7 @@ class FedSM(Composite):
 
     name = "fedsm"
     paper = "FedSM Algorithms 1 and 2"
-    travels = "2w + s down, 2w + s up (w + s with personal ft or apfl)"
+    travels = "2w + s down, 2w + s up (w + s with personal ft, apfl, iop-fl)"
     mode = "select"
     Knobs = FedSMKnobs
 
