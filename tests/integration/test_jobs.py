@@ -13,7 +13,7 @@ REPOSITORY = Path(__file__).parents[2]
 
 
 def test_nvflare_simulator_runs_jobs_fedsm_from_the_repository(pair_root: Path, tmp_path: Path) -> None:
-    """Until its first checkpoint: the whole default study would take minutes."""
+    """Until its first checkpoint: the whole study would take minutes."""
     workspace = tmp_path / "ws"
     options = ["-w", str(workspace), "-n", "2", "-t", "2"]
     command = [sys.executable, "-m", "nvflare.cli", "simulator", "jobs/fedsm", *options]

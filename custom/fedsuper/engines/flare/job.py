@@ -12,6 +12,8 @@ from fedsuper.files import atomic_write_json, atomic_write_text
 from fedsuper.methods import METHODS, method_class
 
 APP = "app"
+# The study of the jobs in the repository: ends in minutes, also where every task is a process of its own.
+TRIAL = {"rounds": 10, "image_size": 64, "model": {"channels": [16, 32, 64, 128]}, "optimizer": {"lr": 0.004}}
 CONTROLLER = "fedsuper.engines.flare.controller.FedSuperController"
 EXECUTOR = "fedsuper.engines.flare.executor.FedSuperExecutor"
 TRACKER = "tracker"
@@ -40,10 +42,10 @@ def write_job(study: Study, out: Path, custom: bool = True, resume: bool = False
 
 
 def write_all_jobs(folder: Path) -> list[str]:
-    """One job per method, each with the method's default study; pooled training moves images and is no job."""
+    """One job per method, each with a trial study; pooled training moves images and is no job."""
     names = [name for name in METHODS if not method_class(name).pooled]
     for name in names:
-        write_job(parse_study({"method": name}), Path(folder) / name)
+        write_job(parse_study({"method": name, **TRIAL}), Path(folder) / name)
     return names
 
 
