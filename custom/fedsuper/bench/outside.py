@@ -1,8 +1,9 @@
 """The outside experiment: a hospital that never trained, every mode, several seeds (`make outside`).
 
-Per seed: a synthetic federation of six hospitals and a seventh outside it; a super model with a selector (FedSM) and a
-model with a rotation head (TTT) trained on the six; then all modes on all images of the seventh. Nets have BatchNorm,
-because Tent and the image-statistics baseline have nothing to do with MONAI's default norm.
+Per seed: a synthetic federation of six hospitals and a seventh outside it; on the six, a super model with IOP-FL's
+personalized models and FedSM's selector, and a model with a rotation head (TTT); then all modes on all images of the
+seventh. For the first seed also a super model with SoftPull's personalized models, the figures and the curve. Nets have
+BatchNorm, because Tent and the image-statistics baseline have nothing to do with MONAI's default norm.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from fedsuper.core.supermodel import GLOBAL, SuperModel
 from fedsuper.data.synthetic.retina import write_retina
 from fedsuper.engines.compare import train_once
 from fedsuper.errors import FedSuperError
+from fedsuper.evaluation.evaluate import ORACLE
 from fedsuper.evaluation.outside import (
     BASELINE,
     OutsideRow,
@@ -35,21 +37,29 @@ from fedsuper.report.routing_figures import routing_heat_map, time_curve
 from fedsuper.report.style import to_png
 from fedsuper.train.device import Compute
 
-SITE = "outside"
+SITE, ROUTE = "outside", "route"
 IMAGES, SIZE = 300, 64
 STUDY: dict[str, Any] = {
     "method": "fedsm",
     "rounds": 40,
     "image_size": SIZE,
-    "batch_size": 8,
-    "optimizer": {"lr": 0.002},
-    "model": {"channels": [8, 16, 32, 64], "residual_units": 1, "norm": "batch"},
-    "routing": {"radius": 2},
+    "batch_size": 4,
+    "loss": "dice-bce",
+    "optimizer": {"lr": 0.004},
+    "model": {"channels": [8, 16, 32, 64], "residual_units": 0, "norm": "batch"},
+    "routing": {"radius": 2},  # the paper's 10 pixels of 384
+    "fedsm": {"personal": "iop-fl"},
+}
+UNTUNED = "untuned (even mixture)"
+SOFTPULL_MODES = [GLOBAL, BASELINE, "ensemble", ROUTE, ORACLE]
+TITLES = {
+    "modes": "Every mode, IOP-FL's personalized models",
+    "variants": "Routing with one setting changed",
+    "softpull": "SoftPull's personalized models",
 }
 # One change each from the default: the paper's Table III and Fig. 8, and the choices the paper leaves open.
 VARIANTS: dict[str, dict[str, Any]] = {
-    "route": {},
-    "untuned (even mixture)": {"epochs": 0},
+    UNTUNED: {"epochs": 0},
     "level: global": {"level": "global"},
     "gate: static": {"gate": "static"},
     "normalise: false": {"normalise": False},
@@ -60,7 +70,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "entropy: false": {"entropy": False},
     "preset: as-released": {"preset": "as-released"},
     "lr: 0.01": {"lr": 0.01},
-    "lr: 0.01, epochs: 30": {"lr": 0.01, "epochs": 30},
 }
 
 
@@ -70,35 +79,43 @@ def run_outside(out: Path, seeds: Sequence[int], settings: Mapping[str, Any] = S
     What is already trained is used again; with the same arguments the numbers are the same.
     """
     out = Path(out)
-    rows: dict[int, list[OutsideRow]] = {}
+    modes: dict[int, list[OutsideRow]] = {}
     variants: dict[int, list[OutsideRow]] = {}
+    softpull: dict[int, list[OutsideRow]] = {}
     for seed in seeds:
         study = parse_study(dict(settings)).with_seed(seed)
         root = _data(out / "data" / f"seed-{seed}", images, study.image_size, seed)
-        outside = root.with_name(root.name + "-outside")
-        compute = Compute.from_config(study.compute)
-        main = _train(study, root, out / "runs" / study.method / f"seed-{seed}")
+        outside, compute = root.with_name(root.name + "-outside"), Compute.from_config(study.compute)
+        main = _train(study, root, out / "runs" / "fedsm-iop-fl" / f"seed-{seed}")
         rotation = _train(study.with_method("ttt"), root, out / "runs" / "ttt" / f"seed-{seed}")
-        rows[seed] = score_modes(main, rotation, outside, compute)
-        variants[seed] = score_variants(main, outside, compute)
+        modes[seed] = score_modes(main, rotation, outside, compute)
+        shared = [row for row in modes[seed] if row.mode in (BASELINE, ROUTE)]
+        variants[seed] = shared + score_variants(main, outside, compute, VARIANTS)
         if seed == seeds[0]:
-            _figures(out, main, outside, compute, rows[seed])
-        print(f"seed {seed}: scored", file=sys.stderr)
-    return _write(out, seeds, settings, images, summarise_outside(rows), summarise_outside(variants))
+            other = parse_study({**settings, "fedsm": {"personal": "softpull"}}).with_seed(seed)
+            pulled = _train(other, root, out / "runs" / "fedsm-softpull" / f"seed-{seed}")
+            softpull[seed] = score_outside(pulled, outside, SITE, SOFTPULL_MODES, compute)
+            softpull[seed] += score_variants(pulled, outside, compute, {UNTUNED: VARIANTS[UNTUNED]})
+            _figures(out, main, outside, compute, modes[seed])
+        print(outside_markdown(summarise_outside({seed: modes[seed]})), file=sys.stderr)
+    tables = {"modes": modes, "variants": variants, "softpull": softpull}
+    return _write(out, seeds, settings, images, {name: summarise_outside(rows) for name, rows in tables.items()})
 
 
 def score_modes(main: SuperModel, rotation: SuperModel, root: Path, compute: Compute) -> list[OutsideRow]:
     """Every mode of the main super model; `ttt` and what it starts from come from the model that has the head."""
-    rows = score_outside(main, root, SITE, outside_modes(main), compute)
-    before, after = score_outside(rotation, root, SITE, [GLOBAL, "ttt"], compute)
-    return [*rows, after, replace(before, mode="ttt, before test time")]
+    rows = {row.mode: row for row in score_outside(main, root, SITE, outside_modes(main), compute)}
+    before, rows["ttt"] = score_outside(rotation, root, SITE, [GLOBAL, "ttt"], compute)
+    return [*rows.values(), replace(before, mode="ttt, before test time")]
 
 
-def score_variants(main: SuperModel, root: Path, compute: Compute) -> list[OutsideRow]:
-    """Routing with one setting changed at a time, beside the image-statistics baseline."""
-    rows = score_outside(main, root, SITE, [BASELINE], compute)
-    for name, changes in VARIANTS.items():
-        (row,) = score_outside(with_routing(main, **changes), root, SITE, ["route"], compute)
+def score_variants(
+    main: SuperModel, root: Path, compute: Compute, variants: Mapping[str, Mapping[str, Any]]
+) -> list[OutsideRow]:
+    """Routing with one setting changed at a time."""
+    rows = []
+    for name, changes in variants.items():
+        (row,) = score_outside(with_routing(main, **changes), root, SITE, [ROUTE], compute)
         rows.append(replace(row, mode=name))
     return rows
 
@@ -123,11 +140,12 @@ def _figures(out: Path, main: SuperModel, root: Path, compute: Compute, rows: Se
     atomic_write_bytes(out / "routing-time.png", to_png(time_curve(trace.to_json()["points"], references)))
 
 
-def _write(out: Path, seeds: Sequence[int], settings: Mapping[str, Any], images: int, modes: Any, variants: Any) -> str:
-    result = {"seeds": list(seeds), "study": dict(settings), "images": images, "modes": modes, "variants": variants}
+def _write(
+    out: Path, seeds: Sequence[int], settings: Mapping[str, Any], images: int, summaries: Mapping[str, Any]
+) -> str:
+    result = {"seeds": list(seeds), "study": dict(settings), "images": images, **summaries}
     atomic_write_json(out / "outside.json", result)
-    tables = {"Every mode": modes, "Routing, one setting changed": variants}
-    text = "\n".join(f"## {title}\n\n{outside_markdown(table)}" for title, table in tables.items())
+    text = "\n".join(f"## {TITLES[name]}\n\n{outside_markdown(summary)}" for name, summary in summaries.items())
     atomic_write_text(out / "outside.md", text)
     return text
 
