@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 import torch
 
@@ -44,7 +45,8 @@ class Route(Mode):
         if self.settled or (self.config.reset and file is None):
             return
         images = list(cases)
-        tuned = self.tuner.tune(images, _shown(self.config))
+        with _shown(self.config) as progress:
+            tuned = self.tuner.tune(images, progress)
         self.settled = True
         if file is not None:
             save_routing(file, tuned.gates, self.config, tuned.best.coefficients, self.predictor.experts, len(images))
@@ -88,16 +90,15 @@ def _explain(tuned: Tuned) -> dict[str, object]:
     }
 
 
-def _shown(config: RoutingConfig) -> Progress:
+@contextmanager
+def _shown(config: RoutingConfig) -> Iterator[Progress]:
     """A progress bar on a terminal; nothing elsewhere."""
     from tqdm import tqdm
 
-    bar = tqdm(total=config.epochs, desc="tuning the routing", unit="epoch", disable=None, leave=False)
+    with tqdm(total=config.epochs, desc="tuning the routing", unit="epoch", disable=None, leave=False) as bar:
 
-    def show(done: int, in_all: int, loss: float) -> None:
-        bar.update(done - bar.n)
-        bar.set_postfix(loss=f"{loss:.4f}")
-        if done == in_all:
-            bar.close()
+        def show(done: int, in_all: int, loss: float) -> None:
+            bar.update(done - bar.n)
+            bar.set_postfix(loss=f"{loss:.4f}")
 
-    return show
+        yield show
