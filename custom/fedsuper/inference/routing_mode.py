@@ -45,6 +45,8 @@ class Route(Mode):
         if self.settled or (self.config.reset and file is None):
             return
         images = list(cases)
+        if not images:  # none could be read: each is told in its turn
+            return
         with _shown(self.config) as progress:
             tuned = self.tuner.tune(images, progress)
         self.settled = True

@@ -92,6 +92,12 @@ def test_a_file_of_another_super_model_is_refused(tmp_path):
         run(super_model(), CASES, tmp_path / "short.safetensors")
 
 
+def test_no_readable_image_is_nothing_to_tune_on(tmp_path):
+    file = tmp_path / "hospital.safetensors"
+    create_mode(Predictor(super_model()), "route", ModeOptions(routing_file=file)).prepare([])
+    assert not file.exists()
+
+
 def test_a_super_model_with_one_model_has_nothing_to_mix():
     model = super_model()
     model.personal = {}
