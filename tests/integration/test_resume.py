@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import psutil
+import pytest
 from run_folders import weights
 
 from fedsuper.config import Study
@@ -22,6 +23,7 @@ run_simulator(parse_study(json.loads(study)), Path(root), Path(folder), sys.stde
 """
 
 
+@pytest.mark.timeout(1200)  # fourteen process starts, several seconds each on a busy machine
 def test_one_thread_killed_after_a_round_and_resumed(
     local_run: Path, pair_root: Path, pair_study: Study, tmp_path: Path
 ) -> None:
