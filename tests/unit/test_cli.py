@@ -18,6 +18,7 @@ compare --data R --methods centralized,local --out O --config S.yaml --seeds 0,1
 predict M one.png two.nii.gz --out D --mode site:A --gamma 0.5
 evaluate M --data R --out D --split test --mode route
 report A B --out report.html
+export M --to onnx --out D
 job S.yaml --out D
 bench routing --out D
 methods
@@ -50,6 +51,7 @@ def test_methods_lists_every_method(capsys) -> None:
         ["doctor", "nowhere"],
         ["import", "no-such-set", "nowhere", "--out", "o/site"],
         ["synth", "--task", "retina", "--out", "o", "--sites", "0"],
+        ["export", "nowhere", "--to", "pt2", "--out", "o"],
         ["job", "absent.yaml", "--out", "o"],
         ["bench", "no-such-bench", "--out", "o"],
     ],

@@ -39,7 +39,8 @@ def title_of(chapter: Chapter) -> str:
     methods = f"{names[0]} trained" if len(names) == 1 else f"{len(names)} methods compared"
     count = len(chapter.sites)
     where = f"{count} unseen site" if chapter.unseen else f"{count} site"
-    return f"{chapter.dataset}: {methods} at {where}{'s' if count != 1 else ''}"
+    subject = str(chapter.task.get("task") or chapter.dataset)
+    return f"{subject[:1].upper()}{subject[1:]}: {methods} at {where}{'s' if count != 1 else ''}"
 
 
 def lead_of(chapter: Chapter) -> list[Part]:
