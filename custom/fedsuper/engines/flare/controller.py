@@ -33,6 +33,7 @@ class FedSuperController(ModelController):
         super().__init__(persistor_id="", ignore_result_error=True, task_check_period=CHECK_PERIOD)
         self.study = study
         self.resume = resume
+        self.events_file: Path | None = None
 
     def start_controller(self, fl_ctx: FLContext) -> None:
         """Let an admin fetch the study's events while the job runs."""
@@ -69,4 +70,4 @@ class FedSuperController(ModelController):
         progress.done()
 
     def _events_since(self, topic: str, data: dict[str, Any] | None, fl_ctx: FLContext) -> dict[str, Any]:
-        return {"lines": lines_after(self.events_file, int((data or {}).get("seen", 0)))}
+        return {"lines": lines_after(self.events_file, int((data or {}).get("seen", 0))) if self.events_file else []}

@@ -46,7 +46,7 @@ def run_poc(study: Study, data_root: Path, folder: Path, progress_stream: TextIO
         with family.kept():
             kit = poc.start(sites)
             super_model = run_prod(study, folder, kit, progress_stream, resume, custom=True)
-            poc.call("stop")
+            poc.call("stop", needed=False)
             return super_model
 
 
@@ -66,13 +66,13 @@ class Poc:
         self.call("start", "--timeout", str(START_SECONDS))
         return self.workspace / "poc" / PROJECT / "prod_00" / ADMIN
 
-    def call(self, *arguments: str) -> None:
-        """One `nvflare poc` command; its output goes to the log."""
+    def call(self, *arguments: str, needed: bool = True) -> None:
+        """One `nvflare poc` command; its output goes to the log, and where it is `needed` a failure is an error."""
         command = [sys.executable, "-m", "nvflare.cli", "poc", *arguments, "--format", "json"]
         done = subprocess.run(command, env=self.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
         with open(self.log, "a", encoding="utf-8") as log:
             log.write(f"nvflare poc {' '.join(arguments)}\n{done.stdout}{done.stderr}\n")
-        if done.returncode:
+        if done.returncode and needed:
             raise FedSuperError(f"nvflare poc {arguments[0]} failed ({_message(done.stdout)}); see {self.log}")
 
 

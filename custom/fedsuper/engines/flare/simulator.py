@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TextIO
+from typing import BinaryIO, TextIO
 
 from fedsuper.config import Study
 from fedsuper.core.supermodel import SuperModel
@@ -18,6 +20,8 @@ from fedsuper.errors import FedSuperError
 from fedsuper.inference.artefact import load_super_model
 
 POLL = 0.2
+GRACE = 60.0  # seconds for NVFlare to close down once the study has ended
+DEATH = re.compile(rb"(?:Communication error with|Subprocess died for) client ([\w-]+)|run_client_thread error")
 
 
 def run_simulator(study: Study, data_root: Path, folder: Path, progress_stream: TextIO | None = None,
@@ -59,13 +63,29 @@ def simulate(job: Path, study: Study, data_root: Path, folder: Path, progress_st
 def _run(command: list[str], environment: dict[str, str], log: Path, reader: EventReader, events: Path) -> None:
     """Start the simulator and show its events until it ends; whatever happens, no process is left."""
     family = ProcessFamily()
-    with open(log, "ab") as output, family.kept():
+    with open(log, "ab") as output, open(log, "rb") as written, family.kept():
+        written.seek(0, os.SEEK_END)
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
                                    start_new_session=True, env=family.environment(environment))
-        while process.poll() is None:
+        patience = GRACE
+        while process.poll() is None and patience > 0:
             reader.read_file(events)
+            if reader.done or reader.failure:
+                patience -= POLL
+            else:
+                _check_sites_live(written, log)
             try:
                 process.wait(POLL)
             except subprocess.TimeoutExpired:
                 continue
     reader.read_file(events)
+
+
+def _check_sites_live(written: BinaryIO, log: Path) -> None:
+    """The simulator only logs the death of a site's process, and the server would wait for it until the round's end."""
+    for line in written:
+        found = DEATH.search(line)
+        if found:
+            site = (found[1] or b"a site").decode()
+            raise FedSuperError(f"{site}: its process died (often for lack of memory); see {log}; then go on with "
+                                "--resume, perhaps with fewer --threads")
