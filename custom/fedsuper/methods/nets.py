@@ -28,6 +28,11 @@ def blueprint(study: Study) -> nn.Module:
         return build_segmentation(study.model, 1, 1)
 
 
+def trainable(study: Study, state: State) -> State:
+    """The entries of a segmentation model that are parameters, in the net's order; buffers are left out."""
+    return {name: state[name] for name, _ in blueprint(study).named_parameters()}
+
+
 def selector_net(study: Study, task: Task, classes: int) -> nn.Module:
     """The study's selector."""
     return build_selector(study.selector, input_planes(study, task), classes)

@@ -46,12 +46,16 @@ class MoreauLearner(Learner):
 
 
 class PFedMeKnobs(Strict):
-    """`eta` times `lambda` is the share of the way w_k goes towards theta_k after each batch: below 1, or at most 1."""
+    """`eta` times `lambda`, at most 1, is the share of the way w_k goes towards theta_k after each batch.
 
-    leash: float = Field(15.0, gt=0, alias="lambda")
+    The public code's values (15 and .005, with SGD at .09) do not carry over to Adam: its steps are about lr in size
+    whatever the gradient, so at lambda 15 the leash outweighs the data and theta_k only trembles around w_k.
+    """
+
+    leash: float = Field(0.1, gt=0, alias="lambda")
     inner_steps: int = Field(5, ge=1)
     inner_lr: float | None = Field(None, gt=0)
-    eta: float = Field(0.005, gt=0)
+    eta: float = Field(5.0, gt=0)
     beta: float = Field(1.0, ge=0, le=1)
 
     @model_validator(mode="after")

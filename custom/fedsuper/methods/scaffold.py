@@ -22,8 +22,8 @@ import torch
 
 from fedsuper.core.state import Models, State
 from fedsuper.core.supermodel import GLOBAL
-from fedsuper.methods import nets
 from fedsuper.methods.fedavg import FedAvg
+from fedsuper.methods.nets import trainable
 from fedsuper.methods.server import Server, Update, average, zeros_like
 from fedsuper.methods.site import Site
 from fedsuper.train.learner import Batch, Learner
@@ -64,9 +64,8 @@ class Scaffold(FedAvg):
     keeps = "its control c_k, optimizer state"
 
     def start(self, server: Server) -> Models:
-        net = nets.segmentation_net(self.study, server.task)
-        zeros = {name: torch.zeros_like(weight).detach() for name, weight in net.named_parameters()}
-        return super().start(server) | {CONTROL: zeros}
+        models = super().start(server)
+        return models | {CONTROL: zeros_like(trainable(self.study, models[GLOBAL]))}
 
     def downlink(self, server: Server, site: str) -> Models:
         return super().downlink(server, site) | {CONTROL: server.models[CONTROL]}
