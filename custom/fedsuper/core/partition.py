@@ -22,8 +22,18 @@ def norm_entries(net: nn.Module) -> frozenset[str]:
     )
 
 
-def head_entries(net: nn.Module, layers: int) -> frozenset[str]:
-    """The last `layers` convolutions (or linear layers) and everything registered after the first of them.
+def output_layer(net: nn.Module) -> nn.Module:
+    """The last layer that writes fewer channels than it reads: where a segmentation net turns features into outputs.
+
+    In the plain U-Net that is its 1x1 convolution, in MONAI's U-Net the last up-convolution, whether or not a residual
+    unit follows it. Its input is the richest description the net has of a pixel.
+    """
+    weighted = [module for module in net.modules() if isinstance(module, WEIGHT_LAYERS)]
+    return next((module for module in reversed(weighted) if _narrows(module)), weighted[-1])
+
+
+def head_entries(net: nn.Module, layers: int | None = None) -> frozenset[str]:
+    """Everything registered from the output layer on, or from the `layers`-th last convolution (or linear layer) on.
 
     0 is an empty head; as many layers as there are, or more, is the whole net.
     """
@@ -31,14 +41,11 @@ def head_entries(net: nn.Module, layers: int) -> frozenset[str]:
     weighted = [index for index, (_, module) in enumerate(modules) if isinstance(module, WEIGHT_LAYERS)]
     if layers == 0:
         return frozenset()
-    start = weighted[-layers] if layers < len(weighted) else 0
+    if layers is None:
+        start = next(index for index, (_, module) in enumerate(modules) if module is output_layer(net))
+    else:
+        start = weighted[-layers] if layers < len(weighted) else 0
     return frozenset(entry for name, module in modules[start:] for entry in _own(name, module))
-
-
-def head_layer(net: nn.Module, layers: int) -> nn.Module:
-    """The first of the last `layers` convolutions: its input is what the head reads."""
-    weighted = [module for module in net.modules() if isinstance(module, WEIGHT_LAYERS)]
-    return weighted[-min(layers, len(weighted))]
 
 
 def freeze(net: nn.Module, frozen: Collection[str]) -> None:
@@ -56,3 +63,9 @@ def _own(name: str, module: nn.Module) -> list[str]:
     """The state entries a module holds itself, not through its children."""
     prefix = f"{name}." if name else ""
     return [f"{prefix}{entry}" for entry in module.state_dict() if "." not in entry]
+
+
+def _narrows(module: nn.Module) -> bool:
+    if isinstance(module, nn.modules.conv._ConvNd):
+        return module.out_channels < module.in_channels
+    return isinstance(module, nn.Linear) and module.out_features < module.in_features

@@ -5,10 +5,10 @@ Sites exchange low-frequency amplitudes of some training images (the bank). Each
     w'   = w - meta_lr grad L_seg(x; w)                                        inner step on the image as it is
     step = grad L_seg(x; w) + grad_{w'} [L_seg(x~; w') + contrast L_boundary]    first order, as released
 
-x~ is x with its amplitudes in the window moved towards those of a random image of another site, A <- (1-t) A + t A',
-t ~ U(0, 1), phase kept. L_boundary contrasts mean features just inside and just outside every contour, of x and x~
-together, read at the input of the last up block. The server averages as FedAvg does, norm statistics included (the
-released code keeps those apart, and swaps the mean alone).
+x~ is x with its amplitudes in the window moved towards those of a random image of another site, A <- (1-t) A + t
+A', t ~ U(0, 1), phase kept. L_boundary contrasts mean features just inside and just outside every contour, of x and
+x~ together, read where the net turns features into outputs. The server averages as FedAvg does, norm statistics
+included (the released code keeps those apart, and swaps the mean alone).
 
 IT SHARES IMAGE STATISTICS: amplitude spectra of single training images leave their site and reach all others.
 """
@@ -23,7 +23,7 @@ from pydantic import Field
 
 from fedsuper.config import Strict
 from fedsuper.core.contrast import band_embeddings, boundary_bands, contrast
-from fedsuper.core.partition import head_layer
+from fedsuper.core.partition import output_layer
 from fedsuper.core.spectrum import low_amplitudes, with_amplitudes
 from fedsuper.core.state import Models
 from fedsuper.core.supermodel import GLOBAL
@@ -34,7 +34,6 @@ from fedsuper.train.learner import Batch, Learner
 from fedsuper.train.seeding import generator
 
 BANK = "bank"
-HEAD_LAYERS = 2
 
 
 class FedDGKnobs(Strict):
@@ -76,7 +75,7 @@ class EpisodicLearner(Learner):
     def transfer_loss(self, images: torch.Tensor, restyled: torch.Tensor, masks: torch.Tensor) -> torch.Tensor:
         """The segmentation loss of the restyled images and the boundary contrast over both versions."""
         seen: list[torch.Tensor] = []
-        hook = head_layer(self.net, HEAD_LAYERS).register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+        hook = output_layer(self.net).register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
         with self.compute.autocast(), hook:
             logits = self.net(torch.cat([images, restyled]))
         value = self.loss(logits[len(images):], masks)

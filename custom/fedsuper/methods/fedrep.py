@@ -2,13 +2,13 @@
 
 A round at site k: the head is trained for `head_epochs` with the body frozen, then the body for the study's local
 epochs with the head frozen; only the body is averaged. Frozen parts keep their norm statistics too. Neither paper
-says what the head of a U-Net is: here it is the last `head_layers` convolutions with what follows them (2: the last
-up block of the residual U-Net; 1: its last convolution alone).
+says what the head of a U-Net is. Here it is the layer that turns features into outputs, with all that follows it (the
+plain U-Net's 1x1 convolution, the last up block of MONAI's), or as many of the last convolutions as `head_layers` says.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 from torch import nn
@@ -38,9 +38,9 @@ class AlternatingLearner(Learner):
 
 
 class FedRepKnobs(Strict):
-    """`head_layers` 0 is FedAvg."""
+    """`head_layers: auto` begins the head at the output layer; a number counts from the end, 0 is FedAvg."""
 
-    head_layers: int = Field(2, ge=0)
+    head_layers: Annotated[int, Field(ge=0)] | Literal["auto"] = "auto"
     head_epochs: int = Field(2, ge=0)
 
 
@@ -54,7 +54,7 @@ class FedRep(PartlyShared):
     Knobs = FedRepKnobs
 
     def private_entries(self, net: nn.Module) -> frozenset[str]:
-        return head_entries(net, self.knobs.head_layers)
+        return head_entries(net, None if self.knobs.head_layers == "auto" else self.knobs.head_layers)
 
     def local_update(self, site: Site) -> Models:
         head_epochs = self.knobs.head_epochs if self.private else 0

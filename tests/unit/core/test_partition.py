@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from fedsuper.config import ModelConfig
-from fedsuper.core.partition import freeze, head_entries, head_layer, norm_entries
+from fedsuper.core.partition import freeze, head_entries, norm_entries, output_layer
 from fedsuper.models import build_segmentation
 
 
@@ -48,7 +48,14 @@ def test_what_the_nets_of_a_study_keep(config: ModelConfig, expected: bool) -> N
         assert {name for name in net.state_dict() if "running" in name} <= entries
 
 
-@pytest.mark.parametrize("config", [ModelConfig(channels=(4, 8)), ModelConfig(name="plain-unet", channels=(4, 8))])
+@pytest.mark.parametrize(
+    "config",
+    [
+        ModelConfig(channels=(4, 8), residual_units=2),
+        ModelConfig(channels=(2, 4, 4, 4), residual_units=0),
+        ModelConfig(name="plain-unet", channels=(4, 8)),
+    ],
+)
 def test_a_head_is_the_end_of_the_net(config: ModelConfig) -> None:
     net = build_segmentation(config, 1, 2)
     everything = set(net.state_dict())
@@ -58,15 +65,29 @@ def test_a_head_is_the_end_of_the_net(config: ModelConfig) -> None:
     assert sizes == sorted(sizes) and all(
         head_entries(net, layers) < head_entries(net, layers + 1) for layers in range(5)
     )
-    last = dict(net.named_parameters())
-    assert {last[name].shape[0] for name in head_entries(net, 1)} == {2}, "the last layer has one output per region"
+    biases = [p for name, p in net.named_parameters() if name in head_entries(net, 1) and p.dim() == 1]
+    assert [len(bias) for bias in biases] == [2], "the last layer has one output per region"
 
 
-def test_the_head_layer_is_where_the_head_begins() -> None:
-    net = OddNames()
-    assert head_layer(net, 1) is net.last
-    assert head_layer(net, 2) is net.bn
-    assert head_layer(net, 99) is net.bn
+@pytest.mark.parametrize(
+    ("config", "reads"),
+    [
+        (ModelConfig(channels=(4, 8, 16), residual_units=2), 8),
+        (ModelConfig(channels=(4, 8, 16), residual_units=0), 8),
+        (ModelConfig(name="plain-unet", channels=(4, 8)), 4),
+    ],
+)
+def test_the_output_layer_reads_features_and_the_head_begins_there(config: ModelConfig, reads: int) -> None:
+    net = build_segmentation(config, 1, 2)
+    layer = output_layer(net)
+    assert layer.in_channels == reads and layer.out_channels == 2
+    names = {id(tensor): name for name, tensor in net.named_parameters()}
+    assert {names[id(p)] for p in layer.parameters()} <= head_entries(net) < set(net.state_dict())
+
+
+def test_a_net_that_never_narrows_ends_in_its_last_layer() -> None:
+    net = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 3))
+    assert output_layer(net) is net[1] and head_entries(net) == {"1.weight", "1.bias"}
 
 
 def test_frozen_parts_move_neither_weights_nor_statistics() -> None:
