@@ -14,6 +14,7 @@ import pytest
 import torch
 from rehearsal import Accidents, CrashError, Outcome, rehearse, small_study
 
+from fedsuper.config import parse_study
 from fedsuper.data.synthetic.retina import write_retina
 from fedsuper.inference.modes import ModeOptions, create_mode
 from fedsuper.inference.predictor import Predictor, SliceBatch
@@ -113,6 +114,17 @@ def test_a_federation_of_one(method: str, lone_root: Path, tmp_path: Path) -> No
     outcome = rehearse(small_study(method, "batch"), lone_root, tmp_path)
     assert_complete(outcome)
     assert len(outcome.super_model.sites) == 1
+
+
+@pytest.mark.parametrize("method", ["apfl", "per-fedavg", "feddg", "fedsm-ensemble"])
+def test_half_precision_reaches_the_methods_with_gradients_of_their_own(
+    method: str, root: Path, tmp_path: Path, unbroken
+) -> None:
+    half = rehearse(parse_study(small_study(method).to_json() | {"compute": {"amp": "fp16"}}), root, tmp_path)
+    full = unbroken(method)
+    for name, tensor in full.super_model.global_model.items():
+        torch.testing.assert_close(half.super_model.global_model[name], tensor, rtol=0, atol=0.05)
+    assert half.bits != full.bits
 
 
 def test_methods_that_differ_only_in_what_sites_exchange_agree_when_there_is_one_site(
