@@ -54,6 +54,7 @@ UNTUNED = "untuned (even mixture)"
 SOFTPULL_MODES = [GLOBAL, BASELINE, "ensemble", ROUTE, ORACLE]
 TITLES = {
     "modes": "Every mode, IOP-FL's personalized models",
+    "statistics": "Every model with each image's own norm statistics",
     "variants": "Routing with one setting changed",
     "softpull": "SoftPull's personalized models",
 }
@@ -80,6 +81,7 @@ def run_outside(out: Path, seeds: Sequence[int], settings: Mapping[str, Any] = S
     """
     out = Path(out)
     modes: dict[int, list[OutsideRow]] = {}
+    statistics: dict[int, list[OutsideRow]] = {}
     variants: dict[int, list[OutsideRow]] = {}
     softpull: dict[int, list[OutsideRow]] = {}
     for seed in seeds:
@@ -89,8 +91,9 @@ def run_outside(out: Path, seeds: Sequence[int], settings: Mapping[str, Any] = S
         main = _train(study, root, out / "runs" / "fedsm-iop-fl" / f"seed-{seed}")
         rotation = _train(study.with_method("ttt"), root, out / "runs" / "ttt" / f"seed-{seed}")
         modes[seed] = score_modes(main, rotation, outside, compute)
-        shared = [row for row in modes[seed] if row.mode in (BASELINE, ROUTE)]
-        variants[seed] = shared + score_variants(main, outside, compute, VARIANTS)
+        route = [row for row in modes[seed] if row.mode == ROUTE]
+        statistics[seed] = [*score_statistics(main, outside, compute), *route]
+        variants[seed] = route + score_variants(main, outside, compute, VARIANTS)
         if seed == seeds[0]:
             other = parse_study({**settings, "fedsm": {"personal": "softpull"}}).with_seed(seed)
             pulled = _train(other, root, out / "runs" / "fedsm-softpull" / f"seed-{seed}")
@@ -98,8 +101,13 @@ def run_outside(out: Path, seeds: Sequence[int], settings: Mapping[str, Any] = S
             softpull[seed] += score_variants(pulled, outside, compute, {UNTUNED: VARIANTS[UNTUNED]})
             _figures(out, main, outside, compute, modes[seed])
         print(outside_markdown(summarise_outside({seed: modes[seed]})), file=sys.stderr)
-    tables = {"modes": modes, "variants": variants, "softpull": softpull}
-    return _write(out, seeds, settings, images, {name: summarise_outside(rows) for name, rows in tables.items()})
+    tables = {
+        "modes": summarise_outside(modes),
+        "statistics": summarise_outside(statistics, GLOBAL),
+        "variants": summarise_outside(variants, UNTUNED),
+        "softpull": summarise_outside(softpull),
+    }
+    return _write(out, seeds, settings, images, tables)
 
 
 def score_modes(main: SuperModel, rotation: SuperModel, root: Path, compute: Compute) -> list[OutsideRow]:
@@ -107,6 +115,18 @@ def score_modes(main: SuperModel, rotation: SuperModel, root: Path, compute: Com
     rows = {row.mode: row for row in score_outside(main, root, SITE, outside_modes(main), compute)}
     before, rows["ttt"] = score_outside(rotation, root, SITE, [GLOBAL, "ttt"], compute)
     return [*rows.values(), replace(before, mode="ttt, before test time")]
+
+
+def score_statistics(main: SuperModel, root: Path, compute: Compute) -> list[OutsideRow]:
+    """Each single model with the image's own norm statistics, and the best of them by label: routing's true ceiling."""
+    rows = []
+    for name, state in main.experts().items():
+        (row,) = score_outside(replace(main, global_model=state), root, SITE, [BASELINE], compute)
+        rows.append(replace(row, mode=name, images=[replace(image, chosen=name) for image in row.images]))
+    by_image = zip(*(row.images for row in rows), strict=True)
+    best = [max(images, key=lambda image: image.mean) for images in by_image]
+    seconds = sum(row.seconds_per_image for row in rows)
+    return [*rows, OutsideRow(ORACLE, best, seconds)]
 
 
 def score_variants(

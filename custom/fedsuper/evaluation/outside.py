@@ -69,50 +69,51 @@ def score_outside(
     return rows
 
 
-def summarise_outside(by_seed: Mapping[int, Sequence[OutsideRow]]) -> dict[str, Any]:
-    """Plain JSON: per mode its mean Dice by region and over regions, intervals, and its gain over `global-stats`.
+def summarise_outside(by_seed: Mapping[int, Sequence[OutsideRow]], baseline: str = BASELINE) -> dict[str, Any]:
+    """Plain JSON: per mode its mean Dice by region and over regions, intervals, and its gain over the mode `baseline`.
 
     Intervals are 95 % bootstrap intervals over patients, drawn within each seed: they say how sure the score is for
     these trained models, the scores by seed how much another training changes it.
     """
     order = list(dict.fromkeys(row.mode for rows in by_seed.values() for row in rows))
     found = {mode: {seed: row for seed, rows in by_seed.items() for row in rows if row.mode == mode} for mode in order}
-    baseline = _values(found.get(BASELINE, {}))
+    reference = _values(found.get(baseline, {}))
     summary: dict[str, Any] = {}
     for mode, rows in found.items():
         scored = {seed: row for seed, row in rows.items() if row.images}
         if not scored:
             summary[mode] = {"problem": next(row.problem for row in rows.values())}
             continue
-        summary[mode] = _summary(scored, baseline if mode != BASELINE else {})
+        summary[mode] = _summary(scored)
+        if reference and mode != baseline:
+            gain = paired(_values(scored), reference)
+            interval = {"mean": gain.difference.mean, "ci95": _ends(gain.difference)}
+            summary[mode]["gain"] = interval | {"p": gain.p, "over": baseline}
     return summary
 
 
-def _summary(scored: Mapping[int, OutsideRow], baseline: Mapping[Key, float]) -> dict[str, Any]:
+def _summary(scored: Mapping[int, OutsideRow]) -> dict[str, Any]:
     images = [image for row in scored.values() for image in row.images]
-    values, means = _values(scored), site_means(images)
+    means = site_means(images)
     chosen = Counter(image.chosen for image in images)
-    entry = {
+    return {
         "mean": means.pop("mean"),
         "n": means.pop("n"),
         "regions": means,
-        "ci95": _ends(bootstrap(values, by_site=False)),
+        "ci95": _ends(bootstrap(_values(scored), by_site=False)),
         "by_seed": {str(seed): site_means(row.images)["mean"] for seed, row in scored.items()},
         "seconds_per_image": sum(row.seconds_per_image for row in scored.values()) / len(scored),
         "chosen": {model: count / len(images) for model, count in sorted(chosen.items())},
     }
-    if baseline:
-        gain = paired(values, baseline)
-        entry["gain"] = {"mean": gain.difference.mean, "ci95": _ends(gain.difference), "p": gain.p, "over": BASELINE}
-    return entry
 
 
 def outside_markdown(summary: Mapping[str, Any]) -> str:
     """The table: one line per mode, none left out."""
     scored = [entry for entry in summary.values() if "mean" in entry]
     regions, seeds = (list(scored[0][key]) if scored else [] for key in ("regions", "by_seed"))
+    over = next((entry["gain"]["over"] for entry in scored if "gain" in entry), BASELINE)
     by_seed = [f"seed {seed}" for seed in seeds]
-    lines = [["mode", *regions, "mean Dice (95 % interval)", f"gain over {BASELINE}", *by_seed, "s/image"]]
+    lines = [["mode", *regions, "mean Dice (95 % interval)", f"gain over {over}", *by_seed, "s/image"]]
     lines.append(["---", *["---:"] * (len(lines[0]) - 1)])
     for mode, entry in summary.items():
         if "problem" in entry:

@@ -21,7 +21,9 @@ def test_every_row_is_there_and_the_second_call_trains_nothing(tmp_path, monkeyp
     expected = ["global", "global-stats", "tent", "ttt", "ensemble", "average", "select", "route", "oracle"]
     assert set(expected) | {f"site:site-{n}" for n in range(1, 7)} | {"ttt, before test time"} == set(result["modes"])
     assert all("mean" in entry for entry in result["modes"].values())
-    assert list(result["variants"]) == ["global-stats", "route", outside.UNTUNED, "level: global"]
+    assert list(result["variants"]) == ["route", outside.UNTUNED, "level: global"]
+    assert list(result["statistics"]) == ["global", *(f"site-{n}" for n in range(1, 7)), "oracle", "route"]
+    assert result["statistics"]["global"]["mean"] == result["modes"]["global-stats"]["mean"]
     assert result["modes"]["oracle"]["mean"] >= max(result["modes"][f"site:site-{n}"]["mean"] for n in range(1, 7))
     assert (tmp_path / "routing-matrix.png").exists() and (tmp_path / "routing-time.png").exists()
     assert text == (tmp_path / "outside.md").read_text()
