@@ -24,6 +24,7 @@ from fedsuper.models import build_segmentation, first_weights
 from fedsuper.models.routed import RoutedNet
 from fedsuper.train.device import Compute
 
+NET = ModelConfig(channels=(16, 32, 64, 128, 256), residual_units=2, norm="instance")  # FedSM's
 SIZE, CHANNELS, REGIONS, SITES, STEPS = 256, 3, 2, 6, 10
 ROUNDS = 5
 MOST_FORWARDS_PER_STEP = 12.0
@@ -36,7 +37,7 @@ def run(out: Path) -> dict[str, Any]:
     torch.set_num_threads(1)
     experts = make_experts(SITES + 1)
     tuner, image = make_tuner(experts), make_image()
-    plain = build_segmentation(ModelConfig(), CHANNELS, REGIONS).eval()
+    plain = build_segmentation(NET, CHANNELS, REGIONS).eval()
 
     @torch.no_grad()
     def forward() -> None:
@@ -52,7 +53,7 @@ def run(out: Path) -> dict[str, Any]:
     weights = sum(tensor.numel() * tensor.element_size() for tensor in experts[0].values()) / MEGABYTE
     growth = memory_per_expert() - weights
     return {
-        "setting": f"UNet 16..256, {SIZE} px, {SITES + 1} experts, {STEPS} steps an image, one thread",
+        "setting": f"UNet 16..256 with 2 residual units, {SIZE} px, {SITES + 1} experts, {STEPS} steps an image, one thread",
         "forward_seconds": median(forwards),
         "step_seconds": median(steps),
         "forwards_per_step": ratio,
@@ -79,7 +80,7 @@ def memory_per_expert(few: int = 3, many: int = 11, repeats: int = 2) -> float:
 
 def make_experts(count: int) -> list[State]:
     """Untrained models with weights of their own; what the weights are does not change the cost."""
-    first = first_weights(lambda: build_segmentation(ModelConfig(), CHANNELS, REGIONS), 0)
+    first = first_weights(lambda: build_segmentation(NET, CHANNELS, REGIONS), 0)
     random = torch.Generator().manual_seed(0)
     return [{name: t + 0.01 * torch.randn(t.shape, generator=random) for name, t in first.items()}
             for _ in range(count)]
@@ -89,7 +90,7 @@ def make_tuner(experts: list[State]) -> RoutingTuner:
     """The routed net over `experts` and its tuner, at the default settings."""
     config = RoutingConfig(epochs=STEPS)
     with torch.device("meta"):
-        template = build_segmentation(ModelConfig(), CHANNELS, REGIONS)
+        template = build_segmentation(NET, CHANNELS, REGIONS)
     net = RoutedNet(template, experts, config, torch.Generator().manual_seed(0))
     return RoutingTuner(net, config, Compute(torch.device("cpu")), seed=0)
 
