@@ -41,7 +41,7 @@ class FedRepKnobs(Strict):
     """`head_layers: auto` begins the head at the output layer; a number counts from the end, 0 is FedAvg."""
 
     head_layers: Annotated[int, Field(ge=0)] | Literal["auto"] = "auto"
-    head_epochs: int = Field(2, ge=0)
+    head_epochs: int = Field(4, ge=0)
 
 
 class FedRep(PartlyShared):
