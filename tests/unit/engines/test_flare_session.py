@@ -116,24 +116,3 @@ def test_a_refused_job_is_one_line(workspace: Path, tmp_path: Path) -> None:
     session.submit_job = refuse
     with pytest.raises(FedSuperError, match=r"refused the job \(user not authorized\)"):
         follow(session, tmp_path / "run")
-
-
-def test_a_log_in_that_comes_too_early_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server under load answered its first log-in with nothing; that must not cost the study."""
-    from nvflare.fuel.flare_api import flare_api
-
-    (tmp_path / "startup").mkdir()
-    (tmp_path / "startup" / "fed_admin.json").write_text("{}")
-    answers: list[object] = [TypeError("'None' is not an instance of 'bytes'"), "a session"]
-
-    def log_in(name: str, kit: str, timeout: float) -> object:
-        answer = answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    monkeypatch.setattr(flare_api, "new_secure_session", log_in)
-    assert flare_session.open_session(tmp_path) == "a session"
-    answers.append(TypeError("still nothing"))
-    with pytest.raises(FedSuperError, match="still nothing"):
-        flare_session.open_session(tmp_path, timeout=0.0)

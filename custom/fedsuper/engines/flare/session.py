@@ -22,11 +22,8 @@ POLL = 1.0
 COMPLETED = "FINISHED:COMPLETED"
 
 
-def open_session(kit: Path, timeout: float = 30.0) -> Session:
-    """Log in with the start-up kit of an admin: the folder, named after the admin, that holds `startup/`.
-
-    A server that has only just started may answer before it can: a failed log-in is tried again until `timeout`.
-    """
+def open_session(kit: Path, timeout: float = 20.0) -> Session:
+    """Log in with the start-up kit of an admin: the folder, named after the admin, that holds `startup/`."""
     from nvflare.fuel.flare_api.flare_api import new_secure_session
 
     kit = Path(kit).absolute()
@@ -35,16 +32,12 @@ def open_session(kit: Path, timeout: float = 30.0) -> Session:
                             "provisioning made for the admin who submits")
     # Without any handler Python prints NVFlare's connection warnings; what matters of them is in the error below.
     logging.getLogger().addHandler(logging.NullHandler())
-    until = time.monotonic() + timeout
-    while True:
-        try:
-            with contextlib.redirect_stdout(io.StringIO()):  # it announces itself
-                return new_secure_session(kit.name, str(kit), timeout=max(until - time.monotonic(), POLL))
-        except Exception as error:  # the API raises a dozen unrelated types
-            if time.monotonic() + POLL > until:
-                raise FedSuperError(f"{kit}: cannot log in to the server ({_line(error)}); is it running, and is this "
-                                    "kit one of its own?") from None
-        time.sleep(POLL)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):  # it announces itself
+            return new_secure_session(kit.name, str(kit), timeout=timeout)
+    except Exception as error:  # the API raises a dozen unrelated types
+        raise FedSuperError(f"{kit}: cannot log in to the server ({_line(error)}); is it running, and is this kit one "
+                            "of its own?") from None
 
 
 def run_job(session: Session, job: Path, folder: Path, reader: EventReader) -> SuperModel:
