@@ -24,7 +24,7 @@ from fedsuper.models import build_segmentation, first_weights
 from fedsuper.models.routed import RoutedNet
 from fedsuper.train.device import Compute
 
-NET = ModelConfig(channels=(16, 32, 64, 128, 256), residual_units=2, norm="instance")  # FedSM's
+NETS = {name: ModelConfig(residual_units=units) for name, units in (("residual", 2), ("plain", 0))}  # FedSM's first
 SIZE, CHANNELS, REGIONS, SITES, STEPS = 256, 3, 2, 6, 10
 ROUNDS = 5
 MOST_FORWARDS_PER_STEP = 12.0
@@ -33,11 +33,30 @@ MEGABYTE = 1e6
 
 
 def run(out: Path) -> dict[str, Any]:
-    """Measure both in this one run; processor seconds of a single thread, so that other programs matter little."""
+    """Measure all in this one run; processor seconds of a single thread, so that other programs matter little."""
     torch.set_num_threads(1)
-    experts = make_experts(SITES + 1)
-    tuner, image = make_tuner(experts), make_image()
-    plain = build_segmentation(NET, CHANNELS, REGIONS).eval()
+    costs = {name: cost(net) for name, net in NETS.items()}
+    paper = costs["residual"]
+    growth = memory_per_expert() - paper["expert_megabytes"]
+    most = max(found["forwards_per_step"] for found in costs.values())
+    return {
+        "setting": f"UNet 16..256, {SIZE} px, {SITES + 1} experts, {STEPS} steps an image, 1 thread",
+        **paper,
+        "without_residual_units": costs["plain"],
+        "megabytes_per_expert_beyond_weights": growth,
+        "promises": {
+            f"a step costs at most {MOST_FORWARDS_PER_STEP:g} forward passes": most <= MOST_FORWARDS_PER_STEP,
+            f"an expert costs less than {MOST_MEGABYTES_PER_EXPERT:g} MB beyond its weights":
+                growth < MOST_MEGABYTES_PER_EXPERT,
+        },
+    }
+
+
+def cost(net: ModelConfig) -> dict[str, float]:
+    """Seconds of a plain forward pass and of a tuning step, taken in turn, so that both meet the same machine."""
+    experts = make_experts(SITES + 1, net)
+    tuner, image = make_tuner(experts, net), make_image()
+    plain = build_segmentation(net, CHANNELS, REGIONS).eval()
 
     @torch.no_grad()
     def forward() -> None:
@@ -46,25 +65,15 @@ def run(out: Path) -> dict[str, Any]:
 
     forward()
     forwards, steps = [], []
-    for _ in range(ROUNDS):  # in turn, so that both meet the same machine
+    for _ in range(ROUNDS):
         forwards.append(_seconds(forward) / STEPS)
         steps.append(_seconds(lambda: tuner.tune([image])) / STEPS)
-    ratio = median(step / one for step, one in zip(steps, forwards, strict=True))
-    weights = sum(tensor.numel() * tensor.element_size() for tensor in experts[0].values()) / MEGABYTE
-    growth = memory_per_expert() - weights
     return {
-        "setting": f"UNet 16..256 with 2 residual units, {SIZE} px, {SITES + 1} experts, {STEPS} steps an image, one thread",
         "forward_seconds": median(forwards),
         "step_seconds": median(steps),
-        "forwards_per_step": ratio,
+        "forwards_per_step": median(step / one for step, one in zip(steps, forwards, strict=True)),
         "seconds_per_image": median(steps) * STEPS,
-        "expert_megabytes": weights,
-        "megabytes_per_expert_beyond_weights": growth,
-        "promises": {
-            f"a step costs at most {MOST_FORWARDS_PER_STEP:g} forward passes": ratio <= MOST_FORWARDS_PER_STEP,
-            f"an expert costs less than {MOST_MEGABYTES_PER_EXPERT:g} MB beyond its weights":
-                growth < MOST_MEGABYTES_PER_EXPERT,
-        },
+        "expert_megabytes": sum(tensor.numel() * tensor.element_size() for tensor in experts[0].values()) / MEGABYTE,
     }
 
 
@@ -78,21 +87,21 @@ def memory_per_expert(few: int = 3, many: int = 11, repeats: int = 2) -> float:
     return (peak(many) - peak(few)) / (many - few)
 
 
-def make_experts(count: int) -> list[State]:
+def make_experts(count: int, net: ModelConfig = NETS["residual"]) -> list[State]:
     """Untrained models with weights of their own; what the weights are does not change the cost."""
-    first = first_weights(lambda: build_segmentation(NET, CHANNELS, REGIONS), 0)
+    first = first_weights(lambda: build_segmentation(net, CHANNELS, REGIONS), 0)
     random = torch.Generator().manual_seed(0)
     return [{name: t + 0.01 * torch.randn(t.shape, generator=random) for name, t in first.items()}
             for _ in range(count)]
 
 
-def make_tuner(experts: list[State]) -> RoutingTuner:
+def make_tuner(experts: list[State], net: ModelConfig = NETS["residual"]) -> RoutingTuner:
     """The routed net over `experts` and its tuner, at the default settings."""
     config = RoutingConfig(epochs=STEPS)
     with torch.device("meta"):
-        template = build_segmentation(NET, CHANNELS, REGIONS)
-    net = RoutedNet(template, experts, config, torch.Generator().manual_seed(0))
-    return RoutingTuner(net, config, Compute(torch.device("cpu")), seed=0)
+        template = build_segmentation(net, CHANNELS, REGIONS)
+    routed = RoutedNet(template, experts, config, torch.Generator().manual_seed(0))
+    return RoutingTuner(routed, config, Compute(torch.device("cpu")), seed=0)
 
 
 def make_image() -> torch.Tensor:

@@ -31,6 +31,7 @@ def test_routing_measures_both_in_one_run(tmp_path, monkeypatch):
     threads = torch.get_num_threads()
     result = routing.run(tmp_path)
     torch.set_num_threads(threads)
+    assert result["without_residual_units"]["forwards_per_step"] > 1
     assert result["forwards_per_step"] > 1 and result["expert_megabytes"] == pytest.approx(6.5, abs=0.1)
     assert result["megabytes_per_expert_beyond_weights"] == pytest.approx(0.1, abs=0.1)
     assert len(result["promises"]) == 2
