@@ -1,7 +1,8 @@
 """The same study gives the same bits in process and on NVFlare's simulator, whatever the method sends.
 
-By default the methods whose messages differ most: further models beside w (Scaffold), parts of a model (FedBN), something
-that is no model (FedDG), two phases with site-held models, integer labels and a one-off broadcast (FedSM-extra with APFL).
+By default the methods whose messages differ most: further models beside w (Scaffold), parts of a model (FedBN),
+something that is no model (FedDG), two phases with site-held models, integer labels and a one-off broadcast
+(FedSM-extra with APFL).
 FEDSUPER_PARITY=all runs every method.
 """
 
