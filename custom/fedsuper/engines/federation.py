@@ -153,8 +153,8 @@ class Federation:
                 if isinstance(reply, SiteFailure):
                     raise FedSuperError(f"{site}: left out of the round ({reply.reason})")
                 for role, state in reply.models.items():
-                    known = sent[site].get(role, state)  # a method may send a part of a model back, or something new
-                    check_alike(state, {name: known[name] for name in known if name in state}, site)
+                    known = sent[site].get(role)  # None: something that only comes up
+                    check_alike(state, state if known is None else self.method.returned(role, known), site)
                 if not reply.info.get("samples", 0) > 0:
                     raise FedSuperError(
                         f"{site}: reports {reply.info.get('samples')} training samples; left out of the round"

@@ -88,6 +88,10 @@ class Method:
         """What the site sends back, from its trained learners by role; also the place to keep site-held models."""
         return {}
 
+    def returned(self, name: str, sent: State) -> State:
+        """What must come back of an entry that was sent down, for the server's check: all of it."""
+        return sent
+
     def local_update(self, site: Site) -> Models:
         """A site's round: train all learners on the same batches, send what travels."""
         learners = self.learners(site)

@@ -63,6 +63,9 @@ class PartlyShared(FedAvg):
         site.store.models[PRIVATE] = select(state, self.private)
         return {GLOBAL: select(state, self.public)}
 
+    def returned(self, name: str, sent: State) -> State:
+        return select(sent, self.public)
+
     def candidates(self, site: Site) -> Models:
         return {PERSONAL if self.private else GLOBAL: self.model_of(site)}
 

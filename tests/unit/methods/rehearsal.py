@@ -66,11 +66,12 @@ class Worker(SiteWorker):
 
 @dataclass
 class Accidents:
-    """What goes wrong in which round (counted from 1): an unasked site, a lost answer, a poisoned one, a crash."""
+    """What goes wrong in which round (counted from 1): an unasked site, a lost, poisoned or cut answer, a crash."""
 
     unasked: dict[int, str] = field(default_factory=dict)
     lost: dict[int, str] = field(default_factory=dict)
     poisoned: dict[int, str] = field(default_factory=dict)
+    cut: dict[int, str] = field(default_factory=dict)
     crash: int | None = None
 
 
@@ -94,6 +95,9 @@ class Rehearsal(LocalExchange):
         if number in self.accidents.poisoned:
             site = self.accidents.poisoned[number]
             replies[site] = poison(replies[site])
+        if number in self.accidents.cut:
+            site = self.accidents.cut[number]
+            replies[site] = cut(replies[site])
         return replies
 
 
@@ -107,6 +111,12 @@ def poison(reply: Message | SiteFailure) -> Message:
                 tensor.view(-1)[0] = torch.nan
                 break
     return replace(reply, models=models)
+
+
+def cut(reply: Message | SiteFailure) -> Message:
+    """The same answer with one entry less in every model."""
+    assert isinstance(reply, Message)
+    return replace(reply, models={role: dict(list(state.items())[1:]) for role, state in reply.models.items()})
 
 
 @dataclass

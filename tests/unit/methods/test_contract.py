@@ -109,6 +109,15 @@ def test_a_lost_or_poisoned_answer_is_as_if_the_site_had_not_been_asked(
     assert stored[0] == stored[1], "the state of a round that was not counted is gone"
 
 
+@pytest.mark.parametrize("method", ["fedavg", "fedbn", "scaffold"])
+def test_an_answer_with_entries_missing_costs_its_site_the_round(method: str, root: Path, tmp_path: Path) -> None:
+    study = small_study(method, "batch")
+    absent = rehearse(study, root, tmp_path / "absent", Accidents(unasked={2: "site-3"}))
+    outcome = rehearse(study, root, tmp_path / "cut", Accidents(cut={2: "site-3"}))
+    assert re.search("site-3: the update's entries differ .*missing", outcome.notes)
+    assert outcome.bits == absent.bits
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_a_federation_of_one(method: str, lone_root: Path, tmp_path: Path) -> None:
     outcome = rehearse(small_study(method, "batch"), lone_root, tmp_path)
