@@ -27,10 +27,12 @@ demo-seeds: setup ## the demonstration with two other seeds, in process, in runs
 	$(BIN)/python -m fedsuper.demo --out runs/demo-seed-1 --seed 1 --engine local
 	$(BIN)/python -m fedsuper.demo --out runs/demo-seed-2 --seed 2 --engine local
 
-compare: setup  ## every method of both papers, three seeds, on the demonstration's hospitals, in runs/compare
+compare: setup  ## every method of both papers and their variants, three seeds, and the papers' orderings, in runs/compare
 	test -d runs/compare-data || $(BIN)/fedsuper synth --task retina --images 400 --size 64 --out runs/compare-data
-	$(BIN)/fedsuper compare --data runs/compare-data --config custom/fedsuper/demo.yaml --methods all --seeds 0,1,2 --out runs/compare
+	rows=$$($(BIN)/python -m fedsuper.bench.orderings --rows) && \
+	$(BIN)/fedsuper compare --data runs/compare-data --config custom/fedsuper/demo.yaml --methods $$rows --seeds 0,1,2 --out runs/compare
 	$(BIN)/fedsuper report runs/compare --out runs/compare/report.html
+	$(BIN)/python -m fedsuper.bench.orderings runs/compare
 
 outside: setup  ## every mode on a hospital outside the federation, three seeds, tables and figures in runs/outside
 	$(BIN)/python -m fedsuper.bench.outside --out runs/outside

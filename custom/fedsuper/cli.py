@@ -75,7 +75,11 @@ def build_parser() -> argparse.ArgumentParser:
 
     sub = command("compare", _compare, "train several methods and print one table")
     sub.add_argument("--data", type=Path, required=True, metavar="ROOT")
-    sub.add_argument("--methods", help="comma-separated, or all (default: centralized,local,fedavg,fedsm)")
+    sub.add_argument(
+        "--methods",
+        help="comma-separated, or all (default: centralized,local,fedavg,fedsm); "
+        "a row may change keys: fedsm+personal=ft, fedbn+model.norm=batch",
+    )
     sub.add_argument("--out", type=Path, required=True, metavar="RUN")
     sub.add_argument("--config", type=Path, metavar="STUDY.yaml")
     sub.add_argument("--seeds", default="0", help="comma-separated")
@@ -176,26 +180,13 @@ def _run(options: argparse.Namespace) -> int:
 
 def _compare(options: argparse.Namespace) -> int:
     from fedsuper.config import read_study
-    from fedsuper.engines import compare
-    from fedsuper.methods import METHODS, method_class
+    from fedsuper.engines.compare import Comparison, compare_and_tell, rows_named
+    from fedsuper.engines.leave_out import leave_out
 
-    methods = options.methods.split(",") if options.methods else list(compare.DEFAULT_METHODS)
-    if methods == ["all"]:
-        methods = list(METHODS)
-    for name in methods:
-        method_class(name)
     study = read_study(options.config, options.overrides)
-    seeds = _numbers(options.seeds)
-    if options.leave_out:
-        from fedsuper.engines.leave_out import leave_out
-
-        print(
-            leave_out(
-                study, options.data, options.leave_out, methods, seeds, options.out, options.engine, options.threads
-            )
-        )
-        return 0
-    print(compare.compare_and_tell(study, options.data, methods, seeds, options.out, options.engine, options.threads))
+    rows, seeds = rows_named(options.methods), _numbers(options.seeds)
+    what = Comparison(study, options.data, rows, seeds, options.out, options.engine, options.threads)
+    print(leave_out(what, options.leave_out) if options.leave_out else compare_and_tell(what))
     return 0
 
 

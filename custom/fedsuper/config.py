@@ -159,6 +159,13 @@ class Study(Strict):
         """The same study with another seed."""
         return self.model_copy(update={"seed": seed})
 
+    def with_changes(self, overrides: list[str]) -> Study:
+        """The same study with `a.b=c` overrides."""
+        raw: Any = self.to_json()
+        for override in overrides:
+            raw = _apply_override(raw, override)
+        return parse_study(raw)
+
     def to_json(self) -> dict[str, Any]:
         """Plain JSON in the shape of the YAML file; `parse_study` reads it back to an equal study."""
         plain = self.model_dump(mode="json", exclude={"knobs"})
@@ -214,7 +221,7 @@ def _apply_override(raw: Any, override: str) -> Any:
     path, separator, text = override.partition("=")
     keys = path.split(".")
     if not separator or not all(keys) or not isinstance(raw, dict):
-        raise FedSuperError(f"--set {override}: expected key=value, for example optimizer.lr=0.002")
+        raise FedSuperError(f"{override}: expected key=value, for example optimizer.lr=0.002")
     try:
         value = yaml.safe_load(text)
     except yaml.YAMLError:
@@ -224,7 +231,7 @@ def _apply_override(raw: Any, override: str) -> Any:
     for key in keys[:-1]:
         child = node.get(key)
         if child is not None and not isinstance(child, dict):
-            raise FedSuperError(f"--set {override}: '{key}' is a single value, not a section")
+            raise FedSuperError(f"{override}: '{key}' is a single value, not a section")
         node[key] = dict(child or {})
         node = node[key]
     node[keys[-1]] = value

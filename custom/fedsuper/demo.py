@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fedsuper.config import read_study
 from fedsuper.data.synthetic.retina import write_retina
-from fedsuper.engines.compare import compare_and_tell
+from fedsuper.engines.compare import Comparison, compare_and_tell
 from fedsuper.errors import FedSuperError
 from fedsuper.report.html import write_report
 
@@ -38,12 +38,12 @@ def demo(out: Path, seed: int = 0, engine: str = "sim") -> str:
     data = out / "data"
     if not (data / "dataset.json").exists():
         write_retina(data, images=IMAGES, size=PIXELS, seed=seed, outside=True)
-    study = read_study(STUDY)
-    table = compare_and_tell(study, data, METHODS, [seed], out, engine)
+    what = Comparison(read_study(STUDY), data, METHODS, [seed], out, engine)
+    table = compare_and_tell(what)
     target = out / "supermodel"
     if target.exists():
         shutil.rmtree(target)
-    shutil.copytree(out / "runs" / "fedsm" / f"seed-{seed}" / "supermodel", target)
+    shutil.copytree(what.folder("fedsm", seed) / "supermodel", target)
     write_report([out], out / "report.html")
     return f"{table}\n\nreport: {out / 'report.html'}"
 

@@ -20,6 +20,7 @@ ROOMS = {
     "evaluation": {"core", "data", "models", "train", "inference"},
     "report": {"core", "data", "models", "train", "inference", "evaluation"},
     "engines": {"core", "data", "models", "train", "methods", "inference", "evaluation", "report"},
+    "bench": {"core", "data", "models", "train", "methods", "inference", "evaluation", "report", "engines"},
 }
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fedsuper.config import Study
+from fedsuper.core.supermodel import SuperModel
 from fedsuper.data.layout import find_sites
 from fedsuper.engines.run import run_study
 from fedsuper.errors import FedSuperError
@@ -15,53 +18,88 @@ from fedsuper.evaluation.results import score, write_results
 from fedsuper.evaluation.tables import results_table
 from fedsuper.files import atomic_write_json
 from fedsuper.inference.artefact import load_super_model
-from fedsuper.methods import method_class
+from fedsuper.methods import METHODS, method_class
 from fedsuper.report.examples import write_examples
 from fedsuper.train.device import Compute
 
 DEFAULT_METHODS = ("centralized", "local", "fedavg", "fedsm")
 
 
-def compare(
-    study: Study,
-    data_root: Path,
-    methods: list[str],
-    seeds: list[int],
-    out: Path,
-    engine: str = "local",
-    threads: int | None = None,
-) -> dict[str, Any]:
-    """Train every method with every seed, score them on the test split, write metrics.json and per_image.csv."""
-    data_root, out = Path(data_root), Path(out)
-    studies = {name: study.with_method(name) for name in methods}  # all knobs are checked before the first run
-    find_sites(data_root)
-    scored, store = [], CaseStore(data_root)
-    for name in methods:
-        for seed in seeds:
-            folder = out / "runs" / name / f"seed-{seed}"
-            train_once(studies[name].with_seed(seed), data_root, folder, engine, threads)
-            super_model = load_super_model(folder / "supermodel")
-            scored.append(score(name, seed, super_model, store, compute=Compute.from_config(study.compute)))
-    atomic_write_json(
-        out / "compare.json",
-        {"data": str(data_root), "methods": methods, "seeds": seeds, "study": study.to_json(), "engine": engine},
+def variant(study: Study, row: str) -> Study:
+    """The study of one row: a method and what it changes, for example `fedsm+personal=ft+rounds=20`.
+
+    A change is one of the method's own knobs or any key of the study (`fedbn+model.norm=batch`).
+    """
+    method, *changes = row.split("+")
+    knobs = method_class(method).Knobs.model_fields
+    own = {field.alias or name for name, field in knobs.items()}
+    if "/" in row:
+        raise FedSuperError(f"--methods {row}: a row names a folder, so it cannot hold a '/'; use --set instead")
+    return study.with_method(method).with_changes(
+        [f"{method}.{change}" if change.partition("=")[0] in own else change for change in changes]
     )
-    return write_results(out, data_root, scored)
 
 
-def compare_and_tell(
-    study: Study,
-    data_root: Path,
-    methods: list[str],
-    seeds: list[int],
-    out: Path,
-    engine: str = "local",
-    threads: int | None = None,
-) -> str:
+@dataclass(frozen=True)
+class Comparison:
+    """What is compared (`methods`: rows of the table, see `variant`), with which seeds and data, where and how."""
+
+    study: Study
+    data_root: Path
+    methods: list[str]
+    seeds: list[int]
+    out: Path
+    engine: str = "local"
+    threads: int | None = None
+
+    def __post_init__(self) -> None:
+        for row in self.methods:
+            variant(self.study, row)  # a mistake in the last row is told before the first is trained
+
+    def folder(self, row: str, seed: int, below: Path | None = None) -> Path:
+        """Where a row's run with one seed lies, in `out` or in another folder."""
+        return (below or self.out) / "runs" / row / f"seed-{seed}"
+
+    def trained(self, data_root: Path, below: Path | None = None) -> Iterator[tuple[str, int, SuperModel]]:
+        """Every row and seed with its super model, trained where it is not there yet."""
+        for row in self.methods:
+            for seed in self.seeds:
+                folder = self.folder(row, seed, below)
+                train_once(variant(self.study, row).with_seed(seed), data_root, folder, self.engine, self.threads)
+                yield row, seed, load_super_model(folder / "supermodel")
+
+
+def rows_named(text: str | None) -> list[str]:
+    """The rows of `--methods`: comma-separated, each once; `all` stands for every method."""
+    rows: list[str] = []
+    for name in text.split(",") if text else DEFAULT_METHODS:
+        rows.extend(METHODS if name == "all" else [name])
+    return list(dict.fromkeys(rows))
+
+
+def compare(what: Comparison) -> dict[str, Any]:
+    """Train every method with every seed, score them on the test split, write metrics.json and per_image.csv."""
+    find_sites(what.data_root)
+    store, compute = CaseStore(what.data_root), Compute.from_config(what.study.compute)
+    scored = [score(row, seed, model, store, compute=compute) for row, seed, model in what.trained(what.data_root)]
+    atomic_write_json(
+        what.out / "compare.json",
+        {
+            "data": str(what.data_root),
+            "methods": what.methods,
+            "seeds": what.seeds,
+            "study": what.study.to_json(),
+            "engine": what.engine,
+        },
+    )
+    return write_results(what.out, what.data_root, scored)
+
+
+def compare_and_tell(what: Comparison) -> str:
     """`fedsuper compare`: the comparison, examples for the report, and the table as text."""
-    metrics = compare(study, data_root, methods, seeds, out, engine, threads)
-    first = {name: Path(out) / "runs" / name / f"seed-{seeds[0]}" / "supermodel" for name in methods}
-    write_examples(Path(out) / "examples", Path(data_root), first)
+    metrics = compare(what)
+    first = {row: what.folder(row, what.seeds[0]) / "supermodel" for row in what.methods}
+    write_examples(what.out / "examples", what.data_root, first)
     return results_table(metrics)
 
 

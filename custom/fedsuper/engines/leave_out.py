@@ -11,10 +11,9 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from fedsuper.config import Study
 from fedsuper.core.supermodel import GLOBAL, SuperModel
 from fedsuper.data.layout import find_sites
-from fedsuper.engines.compare import train_once
+from fedsuper.engines.compare import Comparison
 from fedsuper.errors import FedSuperError
 from fedsuper.evaluation.cases import ALL
 from fedsuper.evaluation.evaluate import ScoredImage, evaluate_modes
@@ -23,48 +22,34 @@ from fedsuper.evaluation.results import Scored, write_results
 from fedsuper.evaluation.selection import selection_frequencies
 from fedsuper.evaluation.tables import results_table
 from fedsuper.files import atomic_write_json
-from fedsuper.inference.artefact import load_super_model
 from fedsuper.inference.gate import GRID
 from fedsuper.train.device import Compute
 
 
-def leave_out(
-    study: Study,
-    data_root: Path,
-    which: str,
-    methods: list[str],
-    seeds: list[int],
-    out: Path,
-    engine: str = "local",
-    threads: int | None = None,
-) -> str:
+def leave_out(what: Comparison, which: str) -> str:
     """Leave one site (or, with `all`, each in turn) out of training and score on all of its images."""
-    data_root, out = Path(data_root), Path(out)
-    sites = find_sites(data_root)
+    sites = find_sites(what.data_root)
     if which != "all" and which not in sites:
-        raise FedSuperError(f"--leave-out {which}: {data_root} has no such site; it has {', '.join(sites)}, or say all")
+        raise FedSuperError(
+            f"--leave-out {which}: {what.data_root} has no such site; it has {', '.join(sites)}, or say all"
+        )
     if len(sites) < 2:
-        raise FedSuperError(f"--leave-out: {data_root} has one site; at least two are needed")
-    studies = {name: study.with_method(name) for name in methods}
+        raise FedSuperError(f"--leave-out: {what.data_root} has one site; at least two are needed")
+    compute = Compute.from_config(what.study.compute)
     rows: dict[tuple[str, int], list[ScoredImage]] = {}
     tables: dict[str, dict[str, Any]] = {}
     for left in sites if which == "all" else [which]:
-        rest = _root_without(data_root, sites, left, out / f"without-{left}" / "data")
-        for name in methods:
-            for seed in seeds:
-                folder = out / f"without-{left}" / "runs" / name / f"seed-{seed}"
-                train_once(studies[name].with_seed(seed), rest, folder, engine, threads)
-                super_model = load_super_model(folder / "supermodel")
-                compute = Compute.from_config(study.compute)
-                for label, images in _scores(super_model, data_root, left, compute).items():
-                    rows.setdefault((f"{name}{label}", seed), []).extend(images)
-                if super_model.mode == "select":
-                    tables.setdefault(left, {})[f"{name}, seed {seed}"] = threshold_table(
-                        super_model, data_root, left, compute
-                    )
-    atomic_write_json(out / "unseen.json", tables)
+        folder = what.out / f"without-{left}"
+        rest = _root_without(what.data_root, sites, left, folder / "data")
+        for name, seed, super_model in what.trained(rest, folder):
+            for label, images in _scores(super_model, what.data_root, left, compute).items():
+                rows.setdefault((f"{name}{label}", seed), []).extend(images)
+            if super_model.mode == "select":
+                gammas = threshold_table(super_model, what.data_root, left, compute)
+                tables.setdefault(left, {})[f"{name}, seed {seed}"] = gammas
+    atomic_write_json(what.out / "unseen.json", tables)
     scored = [Scored(method=name, seed=seed, rows=images) for (name, seed), images in rows.items()]
-    return results_table(write_results(out, data_root, scored, ALL))
+    return results_table(write_results(what.out, what.data_root, scored, ALL))
 
 
 def _scores(super_model: SuperModel, data_root: Path, left: str, compute: Compute) -> dict[str, list[ScoredImage]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -101,8 +102,9 @@ def _label(chapter: Chapter) -> None:
     """Methods under their papers' names; one that several runs have is told apart by its run's folder."""
     times = Counter(entry.method for entry in chapter.entries)
     for entry in chapter.entries:
-        method, space, mode = entry.method.partition(" ")  # `fedsm (route)` is FedSM in another mode
-        name = NAMES.get(method, method) + space + mode
+        # `fedsm (route)` is FedSM in another mode, `fedsm+personal=ft` FedSM with something changed.
+        method = re.split("[ +]", entry.method, maxsplit=1)[0]
+        name = NAMES.get(method, method) + entry.method[len(method) :].replace("+", ", ")
         entry.label = f"{name} ({entry.run.resolve().name})" if times[entry.method] > 1 else name
     again = Counter(entry.label for entry in chapter.entries)
     for number, entry in enumerate(chapter.entries, start=1):

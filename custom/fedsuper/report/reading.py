@@ -54,7 +54,7 @@ class Entry:
     @property
     def reference(self) -> bool:
         """Not a federated method but something to hold one against: pooled data, every site alone, a bound."""
-        return self.method in REFERENCES or self.method.endswith(BOUNDS)
+        return self.method.partition("+")[0] in REFERENCES or self.method.endswith(BOUNDS)
 
     @property
     def histories(self) -> list[list[dict[str, Any]]]:
@@ -147,13 +147,16 @@ def _single_manifest(folder: Path) -> dict[str, dict[int, dict[str, Any]]]:
 
 
 def _comparison_manifests(folder: Path, comparison: dict[str, Any]) -> dict[str, dict[int, dict[str, Any]]]:
-    """The super models of the methods and seeds that the comparison names; of all, while it has not ended yet."""
+    """The super models of the rows and seeds that the comparison names; of all, while it has not ended yet.
+
+    A row is known by its folder: `fedsm` and `fedsm+personal=ft` are the same method.
+    """
     found: dict[str, dict[int, dict[str, Any]]] = {}
     for path in (folder / "runs").glob(f"*/seed-*/supermodel/{MANIFEST}"):
         manifest = _manifest(path.parent)
-        method, seed = manifest["method"], int(manifest["study"].get("seed", 0))
-        if method in comparison.get("methods", [method]) and seed in comparison.get("seeds", [seed]):
-            found.setdefault(method, {})[seed] = manifest
+        row, seed = path.parents[2].name, int(manifest["study"].get("seed", 0))
+        if row in comparison.get("methods", [row]) and seed in comparison.get("seeds", [seed]):
+            found.setdefault(row, {})[seed] = manifest
     return {method: dict(sorted(by_seed.items())) for method, by_seed in sorted(found.items())}
 
 

@@ -9,13 +9,14 @@ import pytest
 
 from fedsuper.cli import main
 from fedsuper.config import Study
+from fedsuper.engines.compare import Comparison
 from fedsuper.engines.leave_out import leave_out
 from fedsuper.errors import FedSuperError
 
 
 def test_the_left_out_site_is_scored_and_never_seen(tiny_root: Path, tiny_study: Study, tmp_path: Path) -> None:
     study = tiny_study.model_copy(update={"rounds": 1, "routing": tiny_study.routing.model_copy(update={"epochs": 1})})
-    table = leave_out(study, tiny_root, "site-2", ["fedavg", "fedsm", "local"], [0], tmp_path)
+    table = leave_out(Comparison(study, tiny_root, ["fedavg", "fedsm", "local"], [0], tmp_path), "site-2")
     manifest = json.loads((tmp_path / "without-site-2/runs/fedsm/seed-0/supermodel/supermodel.json").read_text())
     assert manifest["sites"] == ["site-1", "site-3"]
     metrics = json.loads((tmp_path / "metrics.json").read_text())
@@ -36,6 +37,6 @@ def test_the_left_out_site_is_scored_and_never_seen(tiny_root: Path, tiny_study:
 
 def test_an_unknown_site_is_one_line(tiny_root: Path, tiny_study: Study, tmp_path: Path, capsys) -> None:
     with pytest.raises(FedSuperError, match="site-9"):
-        leave_out(tiny_study, tiny_root, "site-9", ["fedavg"], [0], tmp_path)
+        leave_out(Comparison(tiny_study, tiny_root, ["fedavg"], [0], tmp_path), "site-9")
     code = main(["compare", "--data", str(tiny_root), "--leave-out", "nobody", "--out", str(tmp_path / "x")])
     assert code == 2 and "nobody" in capsys.readouterr().err

@@ -11,10 +11,13 @@ import yaml
 
 from fedsuper.cli import main
 from fedsuper.config import Study
+from fedsuper.engines.compare import DEFAULT_METHODS, rows_named
 from fedsuper.engines.local import run_local
 from fedsuper.engines.progress import Progress, Silent
 from fedsuper.engines.server_files import load_latest
 from fedsuper.errors import FedSuperError
+from fedsuper.methods import METHODS
+from fedsuper.report.reading import read_run
 from fedsuper.train.checkpoint import digest
 
 
@@ -195,3 +198,37 @@ def test_compare_merges_methods_and_goes_on_where_it_stopped(
     assert "client avg" in capsys.readouterr().out
     assert main([*command, "--methods", "fedavg", "--set", "rounds=2"]) == 2  # another study in the same folder
     assert "another study" in capsys.readouterr().err
+
+
+def test_a_row_of_a_comparison_may_change_the_study(tiny_root: Path, study_file: Path, tmp_path: Path, capsys) -> None:
+    out = tmp_path / "compared"
+    command = ["compare", "--data", str(tiny_root), "--config", str(study_file), "--out", str(out)]
+    rows = ["fedavg", "fedbn+model.norm=batch", "fedsm+personal=ft+ft.epochs=1"]
+    assert main([*command, "--methods", ",".join(rows), "--set", "rounds=1"]) == 0
+    assert list(json.loads((out / "metrics.json").read_text())["methods"]) == rows
+    norm, personal = (
+        json.loads((out / "runs" / row / "seed-0" / "supermodel" / "supermodel.json").read_text())["study"]
+        for row in rows[1:]
+    )
+    assert norm["model"]["norm"] == "batch" and norm["method"] == "fedbn"
+    assert personal["fedsm"]["personal"] == "ft" and personal["ft"] == {"epochs": 1}
+    told = {entry.label: entry.manifest["study"]["method"] for entry in read_run(out).entries}
+    assert told == {row: row.partition("+")[0] for row in rows}
+    assert main(["report", str(out), "--out", str(tmp_path / "report.html")]) == 0
+    page = (tmp_path / "report.html").read_text()
+    assert "FedBN, model.norm=batch" in page and "FedSM, personal=ft, ft.epochs=1" in page
+    capsys.readouterr()
+    for row, words in {
+        "fedsm+personal=magic": "personal",
+        "fedsm+lamda=0.3": "lamda",
+        "fedsm+personal": "key=value",
+        "fedsm+loss=a/b": "'/'",
+        "magic+rounds=1": "magic",
+    }.items():
+        assert main([*command[:-1], str(tmp_path / "no"), "--methods", f"fedavg,{row}"]) == 2
+        assert words in capsys.readouterr().err and not (tmp_path / "no").exists()
+
+
+def test_all_stands_for_every_method_and_rows_come_once() -> None:
+    assert rows_named("fedsm+personal=ft,all,fedsm") == ["fedsm+personal=ft", *METHODS]
+    assert rows_named(None) == list(DEFAULT_METHODS)
