@@ -93,6 +93,7 @@ def build_parser() -> argparse.ArgumentParser:
     sub.add_argument("inputs", type=Path, nargs="+", metavar="INPUT")
     sub.add_argument("--out", type=Path, required=True, metavar="DIR")
     _add_mode(sub)
+    sub.add_argument("--vote", choices=["case", "slice"], default="case", help="one decision a volume, or one a slice")
     sub.add_argument(
         "--routing",
         type=Path,
@@ -206,6 +207,7 @@ def _predict(options: argparse.Namespace) -> int:
         options.out,
         options.mode,
         options.gamma,
+        options.vote,
         routing_file=options.routing,
         overrides=options.overrides,
     )

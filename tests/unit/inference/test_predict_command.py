@@ -14,6 +14,7 @@ import pytest
 from PIL import Image as Pillow
 from super_models import PROSTATE, constant_super_model, random_super_model
 
+from fedsuper.cli import main
 from fedsuper.core.supermodel import SuperModel
 from fedsuper.data.image_io import read_image
 from fedsuper.errors import FedSuperError
@@ -104,7 +105,8 @@ def test_slices_that_went_apart_have_rows_of_their_own(tmp_path: Path) -> None:
     surest = predictor.selector_probabilities(slices).amax(dim=1)
     gamma = float(surest.median())  # half of the slices are surer than that
     for vote in ("case", "slice"):
-        predict_paths(folder, [tmp_path / "scan.nii.gz"], tmp_path / vote, gamma=gamma, vote=vote, stream=io.StringIO())
+        files = [str(folder), str(tmp_path / "scan.nii.gz"), "--out", str(tmp_path / vote)]
+        assert main(["predict", *files, "--gamma", repr(gamma), "--vote", vote]) == 0
     whole, apart = table(tmp_path / "case"), table(tmp_path / "slice")
     assert [row["slice"] for row in whole] == [""]
     assert [row["slice"] for row in apart] == [str(index) for index in range(len(surest))]
