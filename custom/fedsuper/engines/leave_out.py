@@ -1,7 +1,8 @@
 """`fedsuper compare --leave-out`: train without a site, then score on it, as if the hospital had never taken part.
 
 FedSM's Tables 5, 11 and 12 (threshold and selection frequencies on an unseen client) and IOP-FL's Table II in shape. A
-super model with several experts is scored in every mode an outside hospital can choose; other methods in their own.
+super model with several experts is scored in every mode an outside hospital can choose, one with a rotation head before
+and after test-time training, other methods in their own mode.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from fedsuper.data.layout import find_sites
 from fedsuper.engines.compare import Comparison
 from fedsuper.errors import FedSuperError
 from fedsuper.evaluation.cases import ALL
-from fedsuper.evaluation.evaluate import ScoredImage, evaluate_modes
-from fedsuper.evaluation.outside import score_outside
+from fedsuper.evaluation.evaluate import AVERAGE, ScoredImage, evaluate_modes
+from fedsuper.evaluation.outside import outside_modes, score_outside
 from fedsuper.evaluation.results import Scored, write_results
 from fedsuper.evaluation.selection import selection_frequencies
 from fedsuper.evaluation.tables import results_table
@@ -53,12 +54,12 @@ def leave_out(what: Comparison, which: str) -> str:
 
 
 def _scores(super_model: SuperModel, data_root: Path, left: str, compute: Compute) -> dict[str, list[ScoredImage]]:
-    """Mode label (empty: the method's own way) to scored images."""
-    if super_model.global_model is None or len(super_model.experts()) < 2:
-        own = GLOBAL if super_model.global_model is not None else "average"
-        return {"": evaluate_modes(super_model, data_root, [own], ALL, compute=compute, sites=[left])[own]}
-    outside = score_outside(super_model, data_root, left, compute=compute)
-    return {f" ({row.mode})": row.images for row in outside if row.images}
+    """Mode label (empty where there is one mode only) to scored images."""
+    if super_model.global_model is None:
+        return {"": evaluate_modes(super_model, data_root, [AVERAGE], ALL, compute=compute, sites=[left])[AVERAGE]}
+    modes = outside_modes(super_model) if len(super_model.experts()) > 1 else [GLOBAL, "ttt"]
+    outside = [row for row in score_outside(super_model, data_root, left, modes, compute) if row.images]
+    return {f" ({row.mode})" if len(outside) > 1 else "": row.images for row in outside}
 
 
 def threshold_table(super_model: SuperModel, data_root: Path, left: str, compute: Compute) -> list[dict[str, Any]]:

@@ -16,14 +16,14 @@ from fedsuper.errors import FedSuperError
 
 def test_the_left_out_site_is_scored_and_never_seen(tiny_root: Path, tiny_study: Study, tmp_path: Path) -> None:
     study = tiny_study.model_copy(update={"rounds": 1, "routing": tiny_study.routing.model_copy(update={"epochs": 1})})
-    table = leave_out(Comparison(study, tiny_root, ["fedavg", "fedsm", "local"], [0], tmp_path), "site-2")
+    table = leave_out(Comparison(study, tiny_root, ["fedavg", "fedsm", "local", "ttt"], [0], tmp_path), "site-2")
     manifest = json.loads((tmp_path / "without-site-2/runs/fedsm/seed-0/supermodel/supermodel.json").read_text())
     assert manifest["sites"] == ["site-1", "site-3"]
     metrics = json.loads((tmp_path / "metrics.json").read_text())
     assert {name for method in metrics["methods"].values() for name in method["per_site"]} == {"site-2"}
-    assert {"fedavg", "local", "fedsm (global)", "fedsm (route)", "fedsm (select)", "fedsm (oracle)"} <= metrics[
-        "methods"
-    ].keys()
+    every_mode = {f"fedsm ({mode})" for mode in ("global", "route", "select", "oracle")}
+    assert {"fedavg", "local", "ttt (global)", "ttt (ttt)"} | every_mode <= metrics["methods"].keys()
+    assert metrics["methods"]["ttt (ttt)"]["mode"] == "ttt"
     assert "fedsm (route)" in table
     oracle, best_single = (metrics["methods"][f"fedsm ({mode})"]["client_avg"] for mode in ("oracle", "site:site-1"))
     assert oracle >= best_single
