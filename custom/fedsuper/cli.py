@@ -111,6 +111,7 @@ def build_parser() -> argparse.ArgumentParser:
     sub = command("report", _report, "one HTML page from one or more runs")
     sub.add_argument("runs", type=Path, nargs="+", metavar="RUN")
     sub.add_argument("--out", type=Path, required=True, metavar="report.html")
+    sub.add_argument("--figures", type=Path, metavar="DIR", help="also save every figure as a PNG")
 
     sub = command("export", _export, "hand the models to other tools")
     sub.add_argument("supermodel", type=Path)
@@ -225,10 +226,12 @@ def _evaluate(options: argparse.Namespace) -> int:
 
 
 def _report(options: argparse.Namespace) -> int:
-    from fedsuper.report.html import write_report
+    from fedsuper.report.html import write_figures, write_report
 
     write_report(options.runs, options.out)
     print(options.out)
+    for path in write_figures(options.runs, options.figures) if options.figures else []:
+        print(path)
     return 0
 
 

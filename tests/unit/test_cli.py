@@ -17,7 +17,7 @@ run S.yaml --data R --out O --engine sim --threads 2 --gpus 0,1 --resume --set a
 compare --data R --methods centralized,local --out O --config S.yaml --seeds 0,1,2 --leave-out all --set a=b
 predict M one.png two.nii.gz --out D --mode site:A --gamma 0.5
 evaluate M --data R --out D --split test --mode route
-report A B --out report.html
+report A B --out report.html --figures D
 export M --to onnx --out D
 job S.yaml --out D
 bench routing --out D

@@ -20,6 +20,8 @@ from fedsuper.files import atomic_write_json
 from fedsuper.inference.artefact import load_super_model
 from fedsuper.methods import METHODS, method_class
 from fedsuper.report.examples import write_examples
+from fedsuper.report.features import write_features
+from fedsuper.report.reading import FEATURES
 from fedsuper.train.device import Compute
 
 DEFAULT_METHODS = ("centralized", "local", "fedavg", "fedsm")
@@ -96,10 +98,11 @@ def compare(what: Comparison) -> dict[str, Any]:
 
 
 def compare_and_tell(what: Comparison) -> str:
-    """`fedsuper compare`: the comparison, examples for the report, and the table as text."""
+    """`fedsuper compare`: the comparison, what the report wants to see of the first seed, and the table as text."""
     metrics = compare(what)
     first = {row: what.folder(row, what.seeds[0]) / "supermodel" for row in what.methods}
     write_examples(what.out / "examples", what.data_root, first)
+    write_features(what.out / FEATURES, what.data_root, first)
     return results_table(metrics)
 
 

@@ -1,4 +1,4 @@
-"""After training: scores on the test split, examples for the report, and the table that is printed."""
+"""After training: scores on the test split, what the report wants to see, and the table that is printed."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from fedsuper.evaluation.tables import results_table, text_table
 from fedsuper.inference.artefact import load_super_model
 from fedsuper.inference.routing_settings import override_routing
 from fedsuper.report.examples import write_examples
+from fedsuper.report.features import write_features
+from fedsuper.report.reading import FEATURES
 from fedsuper.train.device import Compute
 
 
@@ -23,7 +25,9 @@ def score_run(out: Path, data_root: Path | None) -> str:
     if data_root is None:
         return _told_by_sites(load_super_model(out / "supermodel").manifest)
     table = evaluate_command(out / "supermodel", data_root, out, "test", None, None)
-    write_examples(out / "examples", data_root, {_method(out / "supermodel"): out / "supermodel"})
+    folder = {load_super_model(out / "supermodel").manifest["method"]: out / "supermodel"}
+    write_examples(out / "examples", data_root, folder)
+    write_features(out / FEATURES, data_root, folder)
     return table
 
 
@@ -46,10 +50,6 @@ def evaluate_command(
     seed = manifest["study"]["seed"]
     scored = score(name, seed, super_model, CaseStore(data_root), split, mode, gamma, compute)
     return results_table(write_results(out, data_root, [scored], split))
-
-
-def _method(folder: Path) -> str:
-    return load_super_model(folder).manifest["method"]
 
 
 def _told_by_sites(manifest: dict[str, Any]) -> str:

@@ -26,7 +26,6 @@ from fedsuper.inference.artefact import PERSONAL, SELECTOR, SUFFIX, load_super_m
 from fedsuper.inference.export_bundle import write_bundle
 from fedsuper.inference.modes import DEFAULT_GAMMA
 from fedsuper.inference.predictor import Predictor
-from fedsuper.models import build_selector
 from fedsuper.train.device import Compute
 
 DESCRIPTION = "export.json"
@@ -99,15 +98,8 @@ def _writer(to: str) -> Writer:
 
 def _nets(predictor: Predictor) -> Nets:
     nets = {name if name == GLOBAL else PERSONAL + name: predictor.build(name) for name in predictor.experts}
-    state = predictor.super_model.selector
-    if state is not None:
-        selector = build_selector(predictor.study.selector, predictor.channels, len(predictor.classes))
-        try:
-            selector.load_state_dict(state)
-        except RuntimeError:
-            raise FedSuperError("super model: the weights of 'selector' do not fit the study's net; "
-                                "the folder mixes two runs: copy it again") from None
-        nets[SELECTOR] = selector.eval()
+    if predictor.super_model.selector is not None:
+        nets[SELECTOR] = predictor.selector()
     return nets
 
 

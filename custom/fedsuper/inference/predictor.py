@@ -97,8 +97,8 @@ class Predictor:
         """Logits `[N, R, S, S]` of one expert for prepared slices."""
         return forward(self.net(expert), images, self.compute)
 
-    def selector_probabilities(self, images: torch.Tensor) -> torch.Tensor:
-        """q = softmax(f_s(x)) as float64 `[N, classes]`; a class without a model cannot be chosen and gets 0."""
+    def selector(self) -> nn.Module:
+        """The selector's net, not to be changed."""
         state = self.super_model.selector
         if state is None:
             raise FedSuperError(f"this super model ({self.super_model.manifest.get('method')}) has no selector; "
@@ -106,7 +106,11 @@ class Predictor:
         if self._selector is None:
             net = build_selector(self.study.selector, self.channels, len(self.classes))
             self._selector = self._place(net, state, "selector")
-        logits = forward(self._selector, images, self.compute).double()
+        return self._selector
+
+    def selector_probabilities(self, images: torch.Tensor) -> torch.Tensor:
+        """q = softmax(f_s(x)) as float64 `[N, classes]`; a class without a model cannot be chosen and gets 0."""
+        logits = forward(self.selector(), images, self.compute).double()
         absent = [index for index, name in enumerate(self.classes) if name not in self.experts]
         if len(absent) < len(self.classes):
             logits[:, absent] = -torch.inf

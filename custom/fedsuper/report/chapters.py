@@ -29,6 +29,7 @@ NAMES = {
     "pfedme": "pFedMe",
     "fedrep": "FedRep",
     "fedbn": "FedBN",
+    "ttt": "TTT",
     "iop-fl": "IOP-FL",
     "feddg": "FedDG",
 }

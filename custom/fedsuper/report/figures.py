@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LONGEST_LABEL = 16
+LABEL_INCHES = 0.19  # a line of text at the end of a curve
+AROUND_AXES = 0.6  # inches that ticks and a title take from a figure's height
 
 
 def short(name: str, longest: int = LONGEST_LABEL) -> str:
@@ -26,7 +28,8 @@ def short(name: str, longest: int = LONGEST_LABEL) -> str:
 
 def training_curves(curves: Sequence[Curve], lines: Mapping[str, float], colours: Mapping[str, str]) -> Figure:
     """Validation Dice over rounds (FedSM, Fig. 2): best so far in full, as measured faint, references dashed."""
-    with figure(9.5, 4.3) as (made, (axes,)):
+    height = max(4.3, AROUND_AXES + LABEL_INCHES * (len(curves) + len(lines)))
+    with figure(9.5, height) as (made, (axes,)):
         solid = {curve.method: curve.role for curve in curves}  # the last role of a method is the one it is known for
         ends: list[tuple[float, str, str]] = []
         for curve in curves:
@@ -45,7 +48,7 @@ def training_curves(curves: Sequence[Curve], lines: Mapping[str, float], colours
         axes.set_xlim(0, max(last, 1))
         _count_rounds(axes)
         axes.set_ylabel("validation Dice, client average")
-        _label_ends(axes, ends)
+        _label_ends(axes, ends, height - AROUND_AXES)
         return made
 
 
@@ -185,11 +188,11 @@ def _pad(axes: Axes, values: Sequence[float]) -> None:
     axes.set_ylim(low - margin, high + margin)
 
 
-def _label_ends(axes: Axes, ends: Sequence[tuple[float, str, str]]) -> None:
-    """Name each line at its right end, pushed apart where ends are close."""
+def _label_ends(axes: Axes, ends: Sequence[tuple[float, str, str]], inches: float) -> None:
+    """Name each line at its right end, pushed apart where ends are close; `inches` is the height of the axes."""
     low, high = axes.get_ylim()
     ordered = sorted(ends)
-    places = spread([value for value, _, _ in ordered], (high - low) * 0.055, low, high)
+    places = spread([value for value, _, _ in ordered], (high - low) * LABEL_INCHES / inches, low, high)
     for (_, label, colour), y in zip(ordered, places, strict=True):
         axes.annotate(
             short(label, 26),

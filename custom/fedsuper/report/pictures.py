@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 SELECTOR, PERSONAL, GLOBAL = "selector", "personal", "global"
 WIDEST_OF_TWO = 5.2  # inches
+MOST_CURVES = 12  # beyond that, methods are shown by one curve each
 
 
 @dataclass(frozen=True)
@@ -67,11 +68,16 @@ def training_picture(chapter: Chapter, colours: Mapping[str, str], prefix: str) 
             curves += found
     if not curves:
         return None
+    caption = "Dashed: best of pooled training, over all validation images together." if lines else ""
+    if len(curves) > MOST_CURVES:
+        own = {curve.method: curve for curve in curves}
+        if len(own) < len(curves):
+            caption += " Of several models of a method only the personalized ones are shown."
+        curves = [replace(curve, label=curve.method) for curve in own.values()]
     shown = ", ".join(f"{curve.label} {dice(curve.best[-1])}" for curve in curves)
     alt = f"Validation Dice by round, best at the end: {shown}" + "".join(
         f"; {label} {dice(v)}" for label, v in lines.items()
     )
-    caption = "Dashed: best of pooled training, over all validation images together." if lines else ""
     by_label = {curve.label: colours[curve.method] for curve in curves} | dict(colours)
     return Picture(f"{prefix}training", training_curves(curves, lines, by_label), alt, caption)
 

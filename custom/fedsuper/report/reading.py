@@ -128,12 +128,13 @@ def read_images(path: Path) -> list[ImageRow]:
         raise FedSuperError(f"{path}: holds something that is not a number ({error}); write it again") from None
 
 
-def read_features(path: Path) -> dict[str, list[tuple[float, float]]]:
-    """Site -> places of its images on the map."""
+def read_features(path: Path, method: str) -> dict[str, list[tuple[float, float]]]:
+    """Site -> places of its images on the map of the method's selector."""
     points: dict[str, list[tuple[float, float]]] = {}
     try:
-        for row in read_csv_file(path, ("site", "x", "y")):
-            points.setdefault(row["site"], []).append((float(row["x"]), float(row["y"])))
+        for row in read_csv_file(path, ("method", "site", "x", "y")):
+            if row["method"] == method:
+                points.setdefault(row["site"], []).append((float(row["x"]), float(row["y"])))
     except ValueError as error:
         raise FedSuperError(f"{path}: holds something that is not a number ({error}); write it again") from None
     return points

@@ -93,9 +93,9 @@ def _frequencies(entry: Entry, colour: str, prefix: str) -> Picture | None:
 
 def _features(entry: Entry, colour: str, prefix: str) -> Picture | None:
     path = entry.run / FEATURES
-    if not path.exists() or not entry.has_selector:
+    points = read_features(path, entry.method) if path.exists() else {}
+    if not points:
         return None
-    points = read_features(path)
     colours = {site: METHOD_COLOURS[index % len(METHOD_COLOURS)] for index, site in enumerate(points)}
     caption = "t-SNE map of the selector's features of test images: sites that look alike lie close together."
     return Picture(f"{prefix}features", feature_map(points, colours), caption, caption, "What it sees")

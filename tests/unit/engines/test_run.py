@@ -17,7 +17,7 @@ from fedsuper.engines.progress import Progress, Silent
 from fedsuper.engines.server_files import load_latest
 from fedsuper.errors import FedSuperError
 from fedsuper.methods import METHODS
-from fedsuper.report.reading import read_run
+from fedsuper.report.reading import read_features, read_run
 from fedsuper.train.checkpoint import digest
 
 
@@ -52,6 +52,7 @@ def test_run_writes_what_the_contract_names_and_refuses_to_write_over_it(
     assert set(fedsm["per_site"]["site-1"]) >= {"disc", "cup", "mean"}
     assert fedsm["client_avg"] == pytest.approx(sum(site["mean"] for site in fedsm["per_site"].values()) / 3)
     assert (out / "per_image.csv").exists()
+    assert set(read_features(out / "features.csv", "fedsm")) == {"site-1", "site-2", "site-3"}
     manifest = json.loads((out / "supermodel" / "supermodel.json").read_text())
     assert manifest["sites"] == ["site-1", "site-2", "site-3"]
     assert 0 <= manifest["gamma"] <= 1 and manifest["gamma_curve"]

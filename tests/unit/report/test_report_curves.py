@@ -95,6 +95,20 @@ def test_labels_keep_their_distance_and_order(values: list[float], gap: float) -
         assert places[0] >= -1e-9 and places[-1] <= 1 + 1e-9
 
 
+def test_the_names_of_many_curves_stay_inside_the_frame() -> None:
+    curves = [
+        validation_curve([[entry(1, a=0.1), entry(2, a=0.9 + n / 1000)]], f"m{n}", "global", f"m{n}", False)
+        for n in range(35)
+    ]
+    made = training_curves(curves, {}, {f"m{n}": "#000000" for n in range(35)})  # type: ignore[arg-type]
+    made.draw_without_rendering()
+    names = [text.get_window_extent() for text in made.axes[0].texts]
+    frame = made.axes[0].get_window_extent()
+    assert len(names) == 35
+    assert min(name.y0 for name in names) > frame.y0 - 20 and max(name.y1 for name in names) < frame.y1 + 20
+    assert all(lower.y1 <= upper.y0 + 1 for lower, upper in zip(names, names[1:], strict=False))  # none on another
+
+
 def test_labels_with_room_stay_where_they_are() -> None:
     assert spread([0.1, 0.5, 0.9], 0.05, 0.0, 1.0) == pytest.approx([0.1, 0.5, 0.9])
     assert spread([0.5, 0.5], 0.1, 0.0, 1.0) == pytest.approx([0.45, 0.55])

@@ -17,7 +17,7 @@ from fedsuper.errors import FedSuperError
 from fedsuper.inference.artefact import save_super_model
 from fedsuper.models import build_segmentation, build_selector, first_weights
 from fedsuper.report.examples import choose, crop_window, to_picture, write_examples
-from fedsuper.report.features import write_selector_features
+from fedsuper.report.features import write_features
 from fedsuper.report.html import write_report
 from fedsuper.report.overlays import outline_path, read_examples
 from fedsuper.report.reading import read_features
@@ -210,11 +210,12 @@ def test_pictures_of_photographs_and_of_scans() -> None:
 
 
 def test_a_map_of_the_selectors_features(data_root: Path, super_models: dict[str, Path], tmp_path: Path) -> None:
-    write_selector_features(super_models["fedsm"], data_root, tmp_path / "features.csv")
-    points = read_features(tmp_path / "features.csv")
+    write_features(tmp_path / "features.csv", data_root, super_models)
+    points = read_features(tmp_path / "features.csv", "fedsm")
     assert {site: len(places) for site, places in points.items()} == {"amber": 4, "birch": 4}
     first = (tmp_path / "features.csv").read_bytes()
-    write_selector_features(super_models["fedsm"], data_root, tmp_path / "features.csv")
+    write_features(tmp_path / "features.csv", data_root, super_models)
     assert (tmp_path / "features.csv").read_bytes() == first
-    with pytest.raises(FedSuperError, match="no selector"):
-        write_selector_features(super_models["local"], data_root, tmp_path / "features.csv")
+    assert not read_features(tmp_path / "features.csv", "local")
+    write_features(tmp_path / "none.csv", data_root, {"local": super_models["local"]})
+    assert not (tmp_path / "none.csv").exists()

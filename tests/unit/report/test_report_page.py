@@ -249,8 +249,8 @@ def test_a_left_out_run_does_not_share_a_table_with_one_that_saw_the_sites(tmp_p
 
 def test_the_map_of_features_belongs_to_the_method_with_a_selector(tmp_path: Path) -> None:
     run = write_comparison(tmp_path / "run", ("fedavg", "fedsm"), (0,), examples=False)
-    points = [f"{site},i{n},{n},{n}" for site in SITES for n in range(3)]
-    (run / "features.csv").write_text("\n".join(["site,image,x,y", *points]) + "\n")
+    points = [f"fedsm,{site},i{n},{n},{n}" for site in SITES for n in range(3)]
+    (run / "features.csv").write_text("\n".join(["method,site,image,x,y", *points]) + "\n")
     text = page_of([run], tmp_path / "report.html")
     assert text.count("What it sees") == 1
     assert "Selector of FedAvg" not in text
@@ -270,7 +270,7 @@ def test_the_map_of_features_belongs_to_the_method_with_a_selector(tmp_path: Pat
         ("examples/index.json", '{"rule": "r", "regions": [], "examples": [{}]}', "torn"),
         ("examples/000-image.png", None, "cannot be read"),
         ("examples/000-true-disc.png", "not a picture", "not a PNG"),
-        ("features.csv", "site,image,x,y\nA,i,1\n", "row 2 is torn"),
+        ("features.csv", "method,site,image,x,y\nfedsm,A,i,1\n", "row 2 is torn"),
         ("unseen.json", '{"amber": {"fedsm, seed 0": [{"gamma": 0.5}]}}', "torn"),
     ],
 )
