@@ -118,7 +118,11 @@ def site_dots(
     references: Collection[str],
 ) -> Figure:
     """Test Dice of every method (dots; diamonds for references) at every row (sites, then averages)."""
-    with figure(9.5, 0.9 + 0.33 * len(rows)) as (made, (axes,)):
+    names = {method: short(method, 28) for method in scores}
+    longest = max((len(name) for name in names.values()), default=1)
+    columns = min(len(scores), 5, int(9.5 / (0.45 + 0.082 * longest)))  # a mark and its gaps, then the letters
+    legend = LABEL_INCHES * math.ceil(len(scores) / max(columns, 1))
+    with figure(9.5, 0.7 + legend + 0.33 * len(rows)) as (made, (axes,)):
         for y, row in enumerate(rows):
             values = [by_row[row] for by_row in scores.values() if row in by_row]
             if values:
@@ -132,7 +136,7 @@ def site_dots(
                 s=44 if marker == "o" else 30,
                 color=colours[method],
                 marker=marker,
-                label=short(method, 28),
+                label=names[method],
                 zorder=3 + order / 100,
                 linewidths=0,
             )
@@ -142,7 +146,7 @@ def site_dots(
         axes.grid(axis="y", visible=False)
         axes.spines["left"].set_visible(False)
         axes.set_xlabel("Dice")
-        made.legend(loc="outside upper left", ncols=min(len(scores), 5), handletextpad=0.2, columnspacing=1.4)
+        made.legend(loc="outside upper left", ncols=columns, handletextpad=0.2, columnspacing=1.4)
         return made
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsuper.report.curves import roles_of, site_scores, validation_curve
-from fedsuper.report.figures import short, spread, training_curves
+from fedsuper.report.figures import short, site_dots, spread, training_curves
 from fedsuper.report.style import colours_of, to_svg
 
 
@@ -107,6 +107,19 @@ def test_the_names_of_many_curves_stay_inside_the_frame() -> None:
     assert len(names) == 35
     assert min(name.y0 for name in names) > frame.y0 - 20 and max(name.y1 for name in names) < frame.y1 + 20
     assert all(lower.y1 <= upper.y0 + 1 for lower, upper in zip(names, names[1:], strict=False))  # none on another
+
+
+@pytest.mark.parametrize(
+    ("count", "name"), [(3, "m"), (17, "FedSM-ensemble"), (33, "FedSM, selector.optimizer=synced-moments")]
+)
+def test_the_legend_of_many_methods_stays_inside_the_figure(count: int, name: str) -> None:
+    scores = {f"{name}{n}": {"site": 0.5 + n / 100} for n in range(count)}
+    made = site_dots(scores, ["site"], dict.fromkeys(scores, "#000000"), [])
+    made.draw_without_rendering()
+    (legend,) = made.legends
+    box, frame = legend.get_window_extent(), made.bbox
+    assert box.x1 <= frame.x1 and box.y0 > made.axes[0].get_window_extent().y1
+    assert made.axes[0].get_window_extent().height > 20
 
 
 def test_labels_with_room_stay_where_they_are() -> None:
