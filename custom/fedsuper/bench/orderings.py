@@ -173,13 +173,14 @@ def _hold(claim: Claim, better: Mapping[int, Mapping[Key, float]], worse: Mappin
         for seed in better
         if seed in worse
     }
-    keys = next(iter(by_seed.values()), {})
+    seeds = list(by_seed.values())
+    keys = [key for key in seeds[0] if all(key in of_seed for of_seed in seeds)] if seeds else []
     if not keys:
         raise FedSuperError(f"{claim.better} and {claim.worse} share no seed or no image; compare them in one run")
-    mean = {key: float(np.mean([of_seed[key] for of_seed in by_seed.values()])) for key in keys}
+    mean = {key: float(np.mean([of_seed[key] for of_seed in seeds])) for key in keys}
     interval = bootstrap(mean, by_site=True)
-    agreeing = sum(bootstrap(of_seed, by_site=True, resamples=1).mean > 0 for of_seed in by_seed.values())
-    return Finding(claim, interval.mean, interval.low, interval.high, agreeing, len(by_seed))
+    agreeing = sum(bootstrap(of_seed, by_site=True, resamples=1).mean > 0 for of_seed in seeds)
+    return Finding(claim, interval.mean, interval.low, interval.high, agreeing, len(seeds))
 
 
 if __name__ == "__main__":

@@ -37,6 +37,8 @@ def variant(study: Study, row: str) -> Study:
     own = {field.alias or name for name, field in knobs.items()}
     if "/" in row:
         raise FedSuperError(f"--methods {row}: a row names a folder, so it cannot hold a '/'; use --set instead")
+    if any(change.partition("=")[0].strip() in ("method", "seed") for change in changes):
+        raise FedSuperError(f"--methods {row}: the method comes first in a row and seeds have --seeds; leave them out")
     return study.with_method(method).with_changes(
         [f"{method}.{change}" if change.partition("=")[0] in own else change for change in changes]
     )

@@ -225,6 +225,8 @@ def test_a_row_of_a_comparison_may_change_the_study(tiny_root: Path, study_file:
         "fedsm+personal": "key=value",
         "fedsm+loss=a/b": "'/'",
         "magic+rounds=1": "magic",
+        "fedsm+method=fedavg": "method comes first",
+        "fedsm+seed=3": "--seeds",
     }.items():
         assert main([*command[:-1], str(tmp_path / "no"), "--methods", f"fedavg,{row}"]) == 2
         assert words in capsys.readouterr().err and not (tmp_path / "no").exists()
