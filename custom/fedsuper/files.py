@@ -1,35 +1,149 @@
-"""Writes that either happen whole or not at all."""
+"""Writes that either happen whole or not at all, and the one reader of JSON that we wrote."""
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
+import re
+import secrets
+import shutil
+import stat
 import tempfile
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+
+from fedsuper.errors import FedSuperError
+
+LOCK = ".lock"  # names the process that owns a folder
+PARTIAL = ".partial-"  # how the name of an unfinished file begins
+_thread = threading.local()
+_OS_ERROR = re.compile(r"\(os error (\d+)\)")  # how libraries written in Rust (safetensors) spell an OSError
 
 
 def atomic_write(path: Path, write: Callable[[Path], None]) -> None:
     """Let `write` fill a temporary file beside `path`, then move it into place in one step.
 
-    A crash at any moment leaves either the old file or the new one, never a torn one.
+    A crash at any moment leaves either the old file or the new one, never a torn one. The file gets the rights the
+    user's umask gives to new files. A full or forbidden disk is an OSError that names `path`.
     """
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
     # The ending is kept so that writers that choose a format by suffix (pillow, nibabel) work unchanged.
-    handle, name = tempfile.mkstemp(prefix=".partial-", suffix="".join(path.suffixes[-2:]), dir=path.parent)
-    os.close(handle)
-    temporary = Path(name)
+    temporary = path.with_name(f"{PARTIAL}{secrets.token_hex(8)}{''.join(path.suffixes[-2:])}")
+    try:
+        rights = _create(temporary)
+    except OSError as error:
+        raise _about(path, error) from error
     try:
         write(temporary)
         with open(temporary, "rb") as file:
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
+            if not getattr(_thread, "unhurried", False):
+                os.fsync(file.fileno())
+            if os.fstat(file.fileno()).st_mode != rights:  # the writer has put a file of its own in its place
+                os.fchmod(file.fileno(), stat.S_IMODE(rights))
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
-        raise
+        raise _about(path, error) from error
+
+
+@contextlib.contextmanager
+def unhurried() -> Iterator[None]:
+    """This thread's atomic writes do not wait for the disk: for what can be made again at little cost.
+
+    A process that dies still leaves whole files only. A machine that loses power may leave the last ones empty.
+    """
+    _thread.unhurried = True
+    try:
+        yield
+    finally:
+        _thread.unhurried = False
+
+
+def _create(path: Path) -> int:
+    """Make a new, empty file, and its folder where there is none; returns the rights it got."""
+    try:
+        file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
+    try:
+        return os.fstat(file).st_mode
+    finally:
+        os.close(file)
+
+
+def _about(path: Path, error: BaseException) -> BaseException:
+    """The same error, with `path` where it is one of the disk's."""
+    told = _OS_ERROR.search(str(error))
+    number = error.errno if isinstance(error, OSError) else int(told[1]) if told else None
+    return error if number is None else OSError(number, os.strerror(number), str(path))
+
+
+def check_place(path: Path) -> None:
+    """Raise the OSError that a first write to `path` would meet, before any work is done; nothing is left there."""
+    place = Path(path).absolute()
+    if place.exists() and not place.is_dir():
+        place = place.parent
+    while not place.exists() and not place.is_symlink():
+        place = place.parent
+    try:
+        with tempfile.TemporaryFile(dir=place) as file:
+            file.write(b"\0")
+    except OSError as error:
+        raise _about(Path(path), error) from error
+
+
+@contextlib.contextmanager
+def owned(folder: Path, what: str, patience: float = 0.0) -> Iterator[None]:
+    """Be the folder's only owner for a while; a second one is told so, after `patience` seconds of waiting.
+
+    The lock dies with its process.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / LOCK, "a+", encoding="utf-8") as file:
+        deadline = time.monotonic() + patience
+        while not _locked(file):
+            if time.monotonic() >= deadline:
+                file.seek(0)
+                raise FedSuperError(f"{folder}: {what} is at work here already (process {file.read(20).strip() or '?'}"
+                                    "); wait for it or stop it, or give another folder")
+            time.sleep(0.2)
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n")
+        file.flush()
+        yield
+
+
+def is_owned(folder: Path) -> bool:
+    """Whether a process is at work in a folder now."""
+    try:
+        with open(Path(folder) / LOCK, "a+", encoding="utf-8") as file:
+            return not _locked(file)  # a lock that was got goes with the file
+    except OSError:
+        return False
+
+
+def _locked(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def cut_back(path: Path, longest: int) -> bool:
+    """Keep a log that others append to from growing: beyond `longest` bytes it becomes `NAME.1` and begins anew."""
+    if not path.exists() or path.stat().st_size <= longest:
+        return False
+    shutil.copyfile(path, path.with_name(f"{path.name}.1"))
+    os.truncate(path, 0)  # its writers append, so they go on at its new end
+    return True
 
 
 def atomic_write_bytes(path: Path, data: bytes) -> None:
@@ -49,3 +163,18 @@ def atomic_write_text(path: Path, text: str) -> None:
 def atomic_write_json(path: Path, value: Any) -> None:
     """Write `value` as readable JSON; NaN is refused because other tools could not read it back."""
     atomic_write_text(path, json.dumps(value, indent=2, allow_nan=False) + "\n")
+
+
+def read_json(path: Path, fix: str) -> dict[str, Any]:
+    """The JSON object in `path`; whatever is wrong with it is one line that ends with `fix`, what to do."""
+    path = Path(path)
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FedSuperError(f"{path}: cannot be read ({error.strerror}); {fix}") from None
+    except (ValueError, RecursionError) as error:
+        line = " ".join(str(error).split())[:120]
+        raise FedSuperError(f"{path}: is not JSON, perhaps torn ({line}); {fix}") from None
+    if not isinstance(value, dict):
+        raise FedSuperError(f"{path}: holds a JSON {type(value).__name__}, expected an object; {fix}")
+    return value

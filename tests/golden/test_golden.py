@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from fedsuper.config import parse_study
+from fedsuper.config.reading import parse_study
 from fedsuper.data.synthetic.retina import write_retina
-from fedsuper.engines.local import run_local
-from fedsuper.engines.progress import Silent
+from fedsuper.engines.in_process import run_local
+from fedsuper.federation.progress import Silent
 
 NUMBERS = Path(__file__).with_name("tiny.json")
 METHODS = ("fedsm", "fedavg", "local", "centralized")
@@ -27,14 +27,14 @@ STUDY = {
     "optimizer": {"lr": 0.01},
     "fedsm": {"lambda": 0.6},
 }
-# Other processors round otherwise; a wrong weight, order or seed moves these numbers by far more.
-TOLERANCE = 2e-3
+# Other processors round otherwise. A loss is smooth; the Dice of a few hard masks jumps by whole pixels.
+LOSS_TOLERANCE, DICE_TOLERANCE = 2e-3, 1e-2
 
 
 def compute(method: str, folder: Path) -> dict[str, Any]:
     root = folder / "root"
     if not root.exists():
-        write_retina(root, sites=3, images=36, size=48, seed=0)
+        write_retina(root, sites=3, images=36, size=48, seed=0, difficulty="easy")
     super_model = run_local(parse_study({**STUDY, "method": method}), root, folder / method, Silent())
     history = super_model.manifest["history"]
     return {"gamma": super_model.manifest["gamma"], "rounds": [entry["sites"] for entry in history]}
@@ -49,7 +49,10 @@ def test_every_round_gives_the_golden_numbers(method: str, tmp_path: Path) -> No
     for number, (now, then) in enumerate(zip(found["rounds"], golden["rounds"], strict=True), start=1):
         assert now.keys() == then.keys()
         for site, metrics in then.items():
-            assert now[site] == pytest.approx(metrics, abs=TOLERANCE), f"{method}, round {number}, {site}"
+            assert now[site].keys() == metrics.keys()
+            for name, value in metrics.items():
+                allowed = DICE_TOLERANCE if name.startswith(("val/", "val-region/")) else LOSS_TOLERANCE
+                assert now[site][name] == pytest.approx(value, abs=allowed), f"{method}, round {number}, {site}, {name}"
 
 
 if __name__ == "__main__":

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from fedsuper.config import Study, parse_study
+from fedsuper.config import Study
+from fedsuper.config.reading import parse_study
 from fedsuper.data.synthetic.retina import write_retina
-from fedsuper.engines.flare.simulator import run_simulator
-from fedsuper.engines.local import run_local
-from fedsuper.engines.progress import Silent
-from fedsuper.inference.artefact import save_super_model
+from fedsuper.engines.flare.launch.simulator import run_simulator
+from fedsuper.engines.in_process import run_local
+from fedsuper.federation.progress import Silent
+from fedsuper.inference.artifact import save_super_model
 
 HERE = Path(__file__).parent
 
@@ -27,7 +28,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pair_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two synthetic hospitals, read-only by agreement."""
     root = tmp_path_factory.mktemp("pair") / "root"
-    write_retina(root, sites=2, images=24, size=48, seed=0)
+    write_retina(root, sites=2, images=24, size=48, seed=0, difficulty="easy")
     return root
 
 
@@ -35,10 +36,12 @@ def pair_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def pair_study() -> Study:
     """Two rounds, so that what a site keeps between rounds matters; BatchNorm, so that integers travel too.
 
-    The plain U-Net spares every process the import of MONAI.
+    The plain U-Net spares every process the import of MONAI. Metrics are streamed, which no study does by itself.
     """
+    stream = {"tracking": "tensorboard"}
     model = {"name": "plain-unet", "channels": [4, 8], "norm": "batch"}
-    return parse_study({"method": "fedsm", "rounds": 2, "image_size": 32, "model": model, "optimizer": {"lr": 0.01}})
+    return parse_study({"method": "fedsm", "rounds": 2, "image_size": 32, "model": model, "optimizer": {"lr": 0.01},
+                        **stream})
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from fedsuper.engines.flare import settings
-from fedsuper.engines.flare.processes import ProcessFamily
+from fedsuper.engines.flare.launch.processes import ProcessFamily
 
 REPOSITORY = Path(__file__).parents[2]
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from fedsuper.config import parse_study
+from fedsuper.config.reading import parse_study
 from fedsuper.core.supermodel import SuperModel
-from fedsuper.engines.flare.simulator import run_simulator
-from fedsuper.engines.local import run_local
-from fedsuper.engines.progress import Silent
+from fedsuper.engines.flare.launch.simulator import run_simulator
+from fedsuper.engines.in_process import run_local
+from fedsuper.federation.progress import Silent
 from fedsuper.methods import METHODS
 from fedsuper.train.checkpoint import digest
 
@@ -28,8 +28,17 @@ SMALL: dict[str, Any] = {
 
 def bits(super_model: SuperModel) -> dict[str, str]:
     """A digest of every model that is handed over."""
-    models = super_model.experts() | super_model.extras
+    models = dict(super_model.experts()) | super_model.extras
     return {name: digest(state) for name, state in (models | {"selector": super_model.selector or {}}).items()}
+
+
+def test_the_closed_form_selector_and_its_gate_agree_too(pair_root: Path, tmp_path: Path) -> None:
+    study = parse_study({**SMALL, "method": "fedsm", "selector": {"kind": "statistics", "gate": "expected-dice"}})
+    here = run_local(study, pair_root, tmp_path / "local", Silent())
+    there = run_simulator(study, pair_root, tmp_path / "simulator")
+    assert here.selector is not None and bits(there) == bits(here)
+    for key in ("statistics", "utility", "gamma_curve", "metrics"):
+        assert there.manifest[key] == here.manifest[key]
 
 
 @pytest.mark.parametrize("method", METHODS)

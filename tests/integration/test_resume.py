@@ -11,13 +11,13 @@ import pytest
 from run_folders import weights
 
 from fedsuper.config import Study
-from fedsuper.engines.flare.simulator import run_simulator
+from fedsuper.engines.flare.launch.simulator import run_simulator
 
 RUN = """
 import json, sys
 from pathlib import Path
-from fedsuper.config import parse_study
-from fedsuper.engines.flare.simulator import run_simulator
+from fedsuper.config.reading import parse_study
+from fedsuper.engines.flare.launch.simulator import run_simulator
 study, root, folder = sys.argv[1:]
 run_simulator(parse_study(json.loads(study)), Path(root), Path(folder), sys.stderr, threads=1)
 """

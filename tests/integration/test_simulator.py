@@ -9,7 +9,7 @@ from run_folders import weights
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 
 from fedsuper.config import Study
-from fedsuper.engines.flare.simulator import run_simulator
+from fedsuper.engines.flare.launch.simulator import run_simulator
 from fedsuper.errors import FedSuperError
 
 

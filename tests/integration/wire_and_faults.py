@@ -14,8 +14,8 @@ from nvflare.app_common.utils.fl_model_utils import FLModelUtils
 from nvflare.fuel.f3.stats_pool import StatsPoolManager
 from nvflare.widgets.widget import Widget
 
-from fedsuper.engines.flare.executor import FedSuperExecutor
-from fedsuper.engines.messages import TRAIN
+from fedsuper.engines.flare.executor import TrainingExecutor
+from fedsuper.federation.messages import TRAIN
 
 
 class Meter(Widget):
@@ -28,7 +28,7 @@ class Meter(Widget):
             path.write_text(json.dumps(StatsPoolManager.to_dict()))
 
 
-class Saboteur(FedSuperExecutor):
+class Saboteur(TrainingExecutor):
     """Round 2: site-1 crashes. Round 3: site-2 sends NaN past its own checks."""
 
     def execute(self, task_name, shareable, fl_ctx, abort_signal):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import os
+import platform
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,15 @@ from fedsuper.errors import FedSuperError
 from fedsuper.files import atomic_write_json
 
 BENCHMARKS: dict[str, str] = {
+    "augment": "fedsuper.bench.augment:run",
+    "data": "fedsuper.bench.sample_speed:run",
+    "predict": "fedsuper.bench.predict:run",
+    "round": "fedsuper.bench.whole_round:run",
     "routing": "fedsuper.bench.routing:run",
+    "server": "fedsuper.bench.server_aggregation:run",
+    "startup": "fedsuper.bench.start_up:run",
+    "train": "fedsuper.bench.epoch_cost:run",
+    "wire": "fedsuper.bench.wire_bytes:run",
 }
 
 
@@ -26,6 +36,7 @@ def run_benchmarks(names: list[str], out: Path) -> int:
     for name in names or BENCHMARKS:
         module, _, function = BENCHMARKS[name].partition(":")
         result: dict[str, Any] = getattr(importlib.import_module(module), function)(Path(out))
+        result["machine"] = _machine()
         atomic_write_json(Path(out) / f"{name}.json", result)
         for key, value in result.items():
             if key != "promises":
@@ -34,3 +45,8 @@ def run_benchmarks(names: list[str], out: Path) -> int:
             print(f"{name}: {'kept' if kept else 'MISSED'}: {promise}")
             missed += not kept
     return 1 if missed else 0
+
+
+def _machine() -> str:
+    """What the numbers were measured on."""
+    return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"

@@ -6,7 +6,6 @@ The setting is the papers': the UNet 16..256 at 256 pixels, six sites and the gl
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 import sys
 import time
@@ -17,14 +16,16 @@ from typing import Any
 
 import torch
 
-from fedsuper.config import ModelConfig, RoutingConfig
+from fedsuper.bench.peak_memory import peak_megabytes
+from fedsuper.config import RoutingConfig
 from fedsuper.core.state import State
-from fedsuper.inference.routing import RoutingTuner
-from fedsuper.models import build_segmentation, first_weights
-from fedsuper.models.routed import RoutedNet
+from fedsuper.inference.routing.tuner import RoutingTuner
+from fedsuper.models.build import build_segmentation, first_weights
+from fedsuper.models.nets.unet import UNetSettings
+from fedsuper.models.routed.routed_net import RoutedNet
 from fedsuper.train.device import Compute
 
-NETS = {name: ModelConfig(residual_units=units) for name, units in (("residual", 2), ("plain", 0))}  # FedSM's first
+NETS = {name: UNetSettings(residual_units=units) for name, units in (("residual", 2), ("plain", 0))}  # FedSM's first
 SIZE, CHANNELS, REGIONS, SITES, STEPS = 256, 3, 2, 6, 10
 ROUNDS = 5
 MOST_FORWARDS_PER_STEP = 12.0
@@ -52,7 +53,7 @@ def run(out: Path) -> dict[str, Any]:
     }
 
 
-def cost(net: ModelConfig) -> dict[str, float]:
+def cost(net: UNetSettings) -> dict[str, float]:
     """Seconds of a plain forward pass and of a tuning step, taken in turn, so that both meet the same machine."""
     experts = make_experts(SITES + 1, net)
     tuner, image = make_tuner(experts, net), make_image()
@@ -82,12 +83,12 @@ def memory_per_expert(few: int = 3, many: int = 11, repeats: int = 2) -> float:
     def peak(count: int) -> float:
         command = [sys.executable, "-m", "fedsuper.bench.routing", str(count)]
         found = [subprocess.run(command, check=True, capture_output=True, text=True).stdout for _ in range(repeats)]
-        return min(json.loads(text)["peak_megabytes"] for text in found)
+        return min(float(json.loads(text)["peak_megabytes"]) for text in found)
 
     return (peak(many) - peak(few)) / (many - few)
 
 
-def make_experts(count: int, net: ModelConfig = NETS["residual"]) -> list[State]:
+def make_experts(count: int, net: UNetSettings = NETS["residual"]) -> list[State]:
     """Untrained models with weights of their own; what the weights are does not change the cost."""
     first = first_weights(lambda: build_segmentation(net, CHANNELS, REGIONS), 0)
     random = torch.Generator().manual_seed(0)
@@ -95,7 +96,7 @@ def make_experts(count: int, net: ModelConfig = NETS["residual"]) -> list[State]
             for _ in range(count)]
 
 
-def make_tuner(experts: list[State], net: ModelConfig = NETS["residual"]) -> RoutingTuner:
+def make_tuner(experts: list[State], net: UNetSettings = NETS["residual"]) -> RoutingTuner:
     """The routed net over `experts` and its tuner, at the default settings."""
     config = RoutingConfig(epochs=STEPS)
     with torch.device("meta"):
@@ -118,17 +119,7 @@ def _seconds(call: Callable[[], object]) -> float:
 def _peak(count: int) -> None:
     torch.set_num_threads(1)
     make_tuner(make_experts(count)).tune([make_image()])
-    print(json.dumps({"peak_megabytes": _peak_kilobytes() * 1024 / MEGABYTE}))
-
-
-def _peak_kilobytes() -> int:
-    """The most memory this process has held. Where the kernel tells, its own: getrusage counts the parent's as well."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        line = next((line for line in status.read_text().splitlines() if line.startswith("VmHWM:")), None)
-        if line is not None:
-            return int(line.split()[1])
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(json.dumps({"peak_megabytes": peak_megabytes()}))
 
 
 if __name__ == "__main__":

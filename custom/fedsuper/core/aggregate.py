@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from fedsuper.core.state import State, check_alike, combine
+from fedsuper.core.state import State, blocks_of, check_alike, combine, is_float
 from fedsuper.errors import FedSuperError
 
 BETAS, EPSILON = (0.9, 0.999), 1e-8
@@ -18,7 +18,7 @@ def weighted_mean(
 ) -> State:
     """FedAvg: w <- sum_k p_k w_k with p_k = n_k / sum_j n_j.
 
-    Weights are renormalised over the states given, so a missing site only changes the shares of the others.
+    Weights are renormalized over the states given, so a missing site only changes the shares of the others.
     (FedSM's text prints a further factor 1/K, a misprint that would shrink the model K-fold.)
     Integer entries are not averaged: the largest is taken. `names` says who sent each state, for error messages.
     """
@@ -55,19 +55,70 @@ def soft_pull(states_by_site: Mapping[str, Mapping[str, torch.Tensor]], lam: flo
     if count == 1 or lam == 1.0:
         return {site: {name: tensor.clone() for name, tensor in states_by_site[site].items()} for site in sites}
     own = (count * lam - 1) / (count - 1)
-    means = {
-        name: torch.stack([states_by_site[site][name].to(torch.float64) for site in sites]).mean(dim=0)
-        for name, tensor in states_by_site[sites[0]].items()
-        if tensor.is_floating_point()
-    }
-
-    def pulled(name: str, tensor: torch.Tensor) -> torch.Tensor:
-        return (own * tensor.to(torch.float64) + (1 - own) * means[name]).to(tensor.dtype)
-
-    return {
-        site: {name: pulled(name, tensor) if name in means else tensor.clone() for name, tensor in state.items()}
+    pulled = {
+        site: {name: torch.empty(tensor.shape, dtype=tensor.dtype) for name, tensor in state.items()}
         for site, state in states_by_site.items()
     }
+    for name in states_by_site[sites[0]]:
+        _pull_entry([states_by_site[site][name] for site in sites], [pulled[site][name] for site in sites], own)
+    return pulled
+
+
+def _pull_entry(tensors: Sequence[torch.Tensor], results: Sequence[torch.Tensor], own: float) -> None:
+    """lam' w_k + (1 - lam') mean(w) of one entry, block by block: two passes, two blocks of scratch."""
+    if not is_float(tensors[0]):
+        for tensor, result in zip(tensors, results, strict=True):
+            result.copy_(tensor)
+        return
+    for blocks in blocks_of([*tensors, *results]):
+        sources, targets = blocks[: len(tensors)], blocks[len(tensors) :]
+        center = torch.zeros(len(sources[0]), dtype=torch.float64)
+        for source in sources:
+            center.add_(source)
+        center.div_(len(sources)).mul_(1 - own)
+        scratch = torch.empty_like(center)
+        for source, target in zip(sources, targets, strict=True):
+            target.copy_(scratch.copy_(source).mul_(own).add_(center))
+
+
+def similar_pull(states_by_site: Mapping[str, State], lam: float) -> dict[str, State]:
+    """SoftPull towards those alike: Eq. 11 with a weight for each neighbor (FedAMP, FedFomo).
+
+        w_k <- lam w_k + (1 - lam) sum_{j != k} a_kj w_j,   a_kj = exp(-d_kj^2 / D) / sum_{i != k} exp(-d_ki^2 / D)
+
+    d_kj is the distance of the two models over floating entries, D the mean of all d^2: the rule has no scale of its
+    own. Where all are equally far apart it is SoftPull. Integer entries stay each site's own.
+    """
+    sites = list(states_by_site)
+    if len(sites) < 3 or lam == 1.0:
+        return soft_pull(states_by_site, lam)  # nobody to prefer
+    states = [states_by_site[site] for site in sites]
+    weights = similarity_weights(squared_distances(states))
+    pulled: dict[str, State] = {}
+    for k, site in enumerate(sites):
+        row = [(1 - lam) * float(weight) for weight in weights[k]]
+        row[k] = lam
+        mixed = combine(states, row)
+        pulled[site] = {name: mixed[name] if is_float(tensor) else tensor.clone() for name, tensor in states[k].items()}
+    return pulled
+
+
+def squared_distances(states: Sequence[State]) -> torch.Tensor:
+    """|w_i - w_j|^2 of every pair, `[K, K]` in float64."""
+    total = torch.zeros(len(states), len(states), dtype=torch.float64)
+    for name, first in states[0].items():
+        if is_float(first):
+            rows = torch.stack([state[name].double().flatten() for state in states])
+            total += torch.stack([(rows - row).square().sum(dim=1) for row in rows])
+    return total
+
+
+def similarity_weights(squared: torch.Tensor) -> torch.Tensor:
+    """a `[K, K]`: rows sum to one, the diagonal is zero."""
+    count = len(squared)
+    scale = squared.sum() / (count * (count - 1))
+    nearness = -squared / scale.clamp(min=torch.finfo(torch.float64).tiny)
+    return nearness.masked_fill(torch.eye(count, dtype=torch.bool), -torch.inf).softmax(dim=1)
 
 
 def moving_average(old: Mapping[str, torch.Tensor], new: Mapping[str, torch.Tensor], tau: float) -> State:

@@ -12,7 +12,7 @@ WEIGHT_LAYERS = (nn.modules.conv._ConvNd, nn.Linear)
 
 
 def norm_entries(net: nn.Module) -> frozenset[str]:
-    """Affine weights and running statistics of every normalisation layer.
+    """Affine weights and running statistics of every normalization layer.
 
     MONAI calls its norm layers `adn.N`, others `bn1`; the module's type is what they have in common. MONAI's default
     InstanceNorm (no affine, no statistics) has no entries.

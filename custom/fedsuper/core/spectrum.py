@@ -1,6 +1,7 @@
 """Low-frequency amplitudes: the part of an image's Fourier spectrum that carries a scanner's look, without the anatomy.
 
-The window is the (2b+1) x (2b+1) square around the zero frequency, b = floor(min(h, w) L). Phase is never touched.
+The window is the (2b+1) x (2b+1) square around the zero frequency, b = floor(min(h, w) L), at least 1 where L > 0:
+with b = 0 it holds the mean alone, which z-scored images have not. Phase is never touched.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import torch
 def half_width(height: int, width: int, share: float) -> int:
     """b, kept small enough for the window to lie inside the spectrum."""
     side = min(height, width)
-    return min(int(side * share), (side - 1) // 2)
+    wanted = max(int(side * share), 1) if share > 0 else 0
+    return min(wanted, (side - 1) // 2)
 
 
 def low_amplitudes(images: torch.Tensor, share: float) -> torch.Tensor:
@@ -28,11 +30,13 @@ def with_amplitudes(images: torch.Tensor, amplitudes: torch.Tensor, share: float
     rows, columns = _window(images, share)
     spectrum = _spectrum(images)
     spectrum[..., rows, columns] = torch.polar(amplitudes.to(images.dtype), spectrum[..., rows, columns].angle())
-    return torch.fft.ifft2(torch.fft.ifftshift(spectrum, dim=(-2, -1))).real
+    restored: torch.Tensor = torch.fft.ifft2(torch.fft.ifftshift(spectrum, dim=(-2, -1))).real
+    return restored
 
 
 def _spectrum(images: torch.Tensor) -> torch.Tensor:
-    return torch.fft.fftshift(torch.fft.fft2(images), dim=(-2, -1))
+    spectrum: torch.Tensor = torch.fft.fftshift(torch.fft.fft2(images), dim=(-2, -1))
+    return spectrum
 
 
 def _window(images: torch.Tensor, share: float) -> tuple[slice, slice]:

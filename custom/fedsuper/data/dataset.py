@@ -1,36 +1,23 @@
-"""A site's samples in memory, every slice one sample, ready for the training loop."""
+"""From a site's files to its samples, in memory or in a mapped file."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from functools import partial
 from pathlib import Path
 
 import torch
 
-from fedsuper.data.cache import SampleCache
-from fedsuper.data.image_io import read_image, read_label
+from fedsuper.data.doctor.task_fit import check_label_values
+from fedsuper.data.images.io import read_image, read_label
 from fedsuper.data.layout import Item
+from fedsuper.data.prepared.cache import SampleCache
+from fedsuper.data.prepared.mapped import mapped_samples, side_by_side
+from fedsuper.data.prepared.samples import Samples
 from fedsuper.data.preprocess import Preprocess, prepare_image, prepare_label
 from fedsuper.data.problems import DataProblem
 from fedsuper.data.task import Task
-from fedsuper.data.task_fit import check_label_values
 from fedsuper.errors import FedSuperError
-
-
-@dataclass
-class Samples:
-    """Images float32 `[N, C, S, S]` and region masks uint8 `[N, R, S, S]`.
-
-    `names` are the items' names; the slices of a volume are `name#0000`, `name#0001`, ...; `cases` the patients.
-    """
-
-    images: torch.Tensor
-    masks: torch.Tensor
-    names: list[str]
-    cases: list[str]
-
-    def __len__(self) -> int:
-        return len(self.names)
 
 
 def load_samples(
@@ -40,11 +27,19 @@ def load_samples(
     preprocess: Preprocess,
     cache_dir: Path | None = None,
     cache_limit_mb: int = 4096,
+    rest_in: Path | None = None,
 ) -> Samples:
-    """Read and prepare `items` of the site `folder`; with `cache_dir` the result is kept there for the next time."""
+    """Read and prepare `items` of the site `folder`; with `cache_dir` the result is kept there for the next time.
+
+    With `rest_in` the samples lie in files of that folder instead of in memory.
+    """
     if not items:
         raise DataProblem(folder, "has no images in this part of the split", "add images, or correct splits.json")
     cache = None if cache_dir is None else SampleCache(Path(cache_dir), cache_limit_mb)
+    if rest_in is not None:
+        keys = [SampleCache(rest_in, 0).key(item.image, item.label, task, preprocess) for item in items if item.label]
+        work = partial(_load, task=task, preprocess=preprocess, cache=None)
+        return mapped_samples(rest_in, json.dumps(keys), lambda: side_by_side(work, items, f"preparing {folder.name}"))
     loaded = [_load(item, task, preprocess, cache) for item in items]
     if cache is not None:
         cache.trim()
@@ -53,6 +48,8 @@ def load_samples(
 
 def concat(parts: list[Samples]) -> Samples:
     """All samples of `parts`, in order."""
+    if len(parts) == 1:
+        return parts[0]
     shapes = {(part.images.shape[1:], part.masks.shape[1:]) for part in parts}
     if len(shapes) != 1:
         raise FedSuperError(f"samples of {len(shapes)} shapes cannot be joined; use one study's settings for all")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
@@ -17,14 +17,15 @@ def draft_beside(target: Path) -> Iterator[Path]:
     that were made for it are taken away again when they stay empty.
     """
     made = [folder for folder in (target.parent, *target.parent.parents) if not folder.exists()]
-    target.parent.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(prefix=f".draft-{target.name}-", dir=target.parent))
-    draft.chmod(0o755)
+    draft: Path | None = None
     try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        draft = Path(tempfile.mkdtemp(prefix=f".draft-{target.name}-", dir=target.parent))
+        draft.chmod(0o755)
         yield draft
     finally:
-        shutil.rmtree(draft, ignore_errors=True)
-        for folder in made:
-            if any(folder.iterdir()):
-                break
-            folder.rmdir()
+        if draft is not None:
+            shutil.rmtree(draft, ignore_errors=True)
+        with suppress(OSError):  # stops at the first folder that is in use, or was not made
+            for folder in made:
+                folder.rmdir()

@@ -6,35 +6,41 @@ a single patient, and no name leaves the site.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import os
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from statistics import mode
 from typing import Any
 
 import numpy as np
 
-from fedsuper.data.image_io import Image, read_image, read_label
+from fedsuper.data.doctor.task_fit import unlike_the_rest
 from fedsuper.data.layout import Item
 from fedsuper.data.problems import DataProblem
+from fedsuper.data.survey import QUANTILES, Survey
 from fedsuper.data.task import Task
-from fedsuper.data.task_fit import check_label_values, match_channels, unlike_the_rest
 
 MIN_CASES = 5
+ENDS = 65536  # bytes of a file's beginning, and of its end, that the digest reads
 MAX_ITEMS = 200  # files that are opened; more would not change a mean that matters
-QUANTILES = (0.01, 0.25, 0.5, 0.75, 0.99)
 
 
-def fingerprint(folder: Path, task: Task, items: list[Item]) -> dict[str, Any]:
-    """The fingerprint of a site's `items`; raises the first problem of a file, as training would."""
+def fingerprint(folder: Path, task: Task, items: list[Item], survey: Survey | None = None) -> dict[str, Any]:
+    """The fingerprint of a site's `items`; raises the first problem of a file, as training would.
+
+    What `survey` has read is not read again, and what is read here it keeps.
+    """
+    survey = survey or Survey(task)
     if not items:
         raise DataProblem(folder, "has no images", "put them in images/ (see docs/how-to/bring-your-data.md)")
     chosen = items[:: -(-len(items) // MAX_ITEMS)]
-    rows = [_row(item, task) for item in chosen]
+    rows = [survey.facts(item) for item in chosen]
     cases = len({item.case for item in items})
     enough = len({item.case for item in chosen}) >= MIN_CASES
     summary: dict[str, Any] = {
         "task": task.to_json(),
-        "channels": mode(row["channels"] for row in rows),
+        "channels": mode(row.channels for row in rows),
         "cases": cases if enough else None,
         "images": len(items) if enough else None,
         "size": None,
@@ -44,16 +50,33 @@ def fingerprint(folder: Path, task: Task, items: list[Item]) -> dict[str, Any]:
     }
     if not enough:
         return summary
-    summary["size"] = _spread([row["size"] for row in rows], ("slices", "height", "width"))
-    if all(row["spacing"] for row in rows):
-        summary["spacing"] = _spread([row["spacing"] for row in rows], ("slices", "height", "width"))
-    summary["intensity"] = _spread([row["quantiles"] for row in rows], [f"q{100 * q:g}" for q in QUANTILES])
+    summary["size"] = _spread([row.size for row in rows], ("slices", "height", "width"))
+    if all(row.spacing for row in rows):
+        summary["spacing"] = _spread([row.spacing for row in rows], ("slices", "height", "width"))
+    summary["intensity"] = _spread([row.quantiles for row in rows], [f"q{100 * q:g}" for q in QUANTILES])
     for index, name in enumerate(task.regions):
-        areas = [row["areas"][index] for row in rows if row["areas"] is not None]
-        showing = {item.case for item, row in zip(chosen, rows, strict=True) if row["areas"] and row["areas"][index]}
+        areas = [row.areas[index] for row in rows if row.areas is not None]
+        showing = {item.case for item, row in zip(chosen, rows, strict=True) if row.areas and row.areas[index]}
         if len(showing) >= MIN_CASES:
             summary["regions"][name] = _spread([[area] for area in areas], ("area",))
     return summary
+
+
+def content_digest(items: Iterable[Item]) -> str:
+    """A digest of all images and labels, to tell whether a run goes on with the data it began with.
+
+    Of each file its size, its beginning and its end: every format we read ends in pixels or in a checksum over them.
+    """
+    sha = hashlib.sha256()
+    for item in sorted(items, key=lambda item: (item.name, str(item.image))):
+        for path in (item.image, item.label):
+            if path is not None and path.is_file():
+                with open(path, "rb") as file:
+                    size = os.fstat(file.fileno()).st_size
+                    head = file.read(ENDS)
+                    file.seek(max(len(head), size - ENDS))
+                    sha.update(f"{item.name}|{size}|".encode() + head + file.read(ENDS))
+    return sha.hexdigest()[:32]
 
 
 def compare_fingerprints(prints: Mapping[str, Mapping[str, Any]], task: Task) -> list[str]:
@@ -94,26 +117,10 @@ def describe_fingerprints(prints: Mapping[str, Mapping[str, Any]]) -> str:
         cells += [_mean(size.get("height")), _mean(size.get("width")), _mean(intensity.get("q50"))]
         cells += [_mean((one["regions"].get(name) or {}).get("area")) for name in regions]
         rows.append([site, *("-" if cell is None else str(cell) for cell in cells)])
-    width = max(len(row[0]) for row in rows)
-    return "\n".join(f"{row[0]:<{width}}" + "".join(f"{cell:>12}" for cell in row[1:]) for row in rows)
-
-
-def _row(item: Item, task: Task) -> dict[str, Any]:
-    image = read_image(item.image)
-    match_channels(image.array, task.channels, item.image)
-    return {
-        "channels": image.array.shape[1],
-        "size": image.stack_shape,
-        "spacing": image.spacing,
-        "quantiles": np.quantile(image.array, QUANTILES).tolist(),
-        "areas": None if item.label is None else _areas(item.label, image, task),
-    }
-
-
-def _areas(path: Path, image: Image, task: Task) -> list[float]:
-    label = read_label(path, image)
-    check_label_values(label, task, path)
-    return [float(np.isin(label, values).mean()) for values in task.regions.values()]
+    widths = [max(len(row[place]) for row in rows if place < len(row)) for place in range(len(rows[0]))]
+    lines = [[f"{row[0]:<{widths[0]}}", *(f"{cell:>{w}}" for cell, w in zip(row[1:], widths[1:], strict=False))]
+             for row in rows]
+    return "\n".join("  ".join(line) for line in lines)
 
 
 def _spread(rows: list[Any], names: Any) -> dict[str, dict[str, float]]:

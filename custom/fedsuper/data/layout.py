@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,9 +12,12 @@ from pathlib import Path
 from fedsuper.data.problems import DataProblem, some_of
 from fedsuper.data.text_files import read_table
 
-IMAGE_SUFFIXES = (".nii.gz", ".nii", ".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".dcm")
-LABEL_SUFFIXES = (".nii.gz", ".nii", ".png", ".tif", ".tiff", ".bmp")  # lossless only
+IMAGE_SUFFIXES = (".nii.gz", ".nii", ".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".nrrd", ".mha", ".mhd", ".dcm")
+LABEL_SUFFIXES = (".nii.gz", ".nii", ".png", ".tif", ".tiff", ".bmp", ".nrrd", ".mha", ".mhd")  # lossless only
+VOXEL_FILES = (".raw", ".zraw")  # what lies beside a MetaImage header
 CASES_FILE = "cases.csv"
+RESERVED_SITES = ("global", "selector", "server", "mean", "all")  # what a model, a party or a row of results is called
+SLICE_NAME = re.compile(r"#\d{4,}$")  # how samples name the slices of a volume
 NUMBERED = re.compile(r"site-([1-9][0-9]{0,5})")
 
 
@@ -49,7 +53,30 @@ def stem_of(path: Path) -> str:
 
 
 def find_sites(root: Path) -> list[str]:
-    """The names of the folders of `root` that hold `images/`, sorted."""
+    """The sites of a study: the folders of `root` that hold `images/`, sorted; raises where a name cannot be used."""
+    sites = site_folders(root)
+    for problem in site_name_problems(root, sites):
+        raise problem
+    return sites
+
+
+def site_name_problems(root: Path, sites: list[str]) -> Iterator[DataProblem]:
+    """Names that files, tables and messages of a study cannot tell apart, or that mean something else in them."""
+    folded = Counter(site.casefold() for site in sites)
+    for site in sites:
+        place = Path(root) / site
+        if site.casefold() in RESERVED_SITES:
+            what = f"has the name {site!r}, which means something else in results"
+            yield DataProblem(place, what, "rename the folder")
+        elif not site.isprintable() or site != site.strip():
+            fix = "rename the folder with letters, digits, - and _"
+            yield DataProblem(place, f"has the unusable name {site!r}", fix)
+        elif folded[site.casefold()] > 1:
+            yield DataProblem(place, "differs from another site only in upper and lower case", "rename one of the two")
+
+
+def site_folders(root: Path) -> list[str]:
+    """The names of the folders of `root` that hold `images/`, sorted, whatever they are called."""
     root = Path(root)
     if not root.is_dir():
         state = "is not a folder" if root.exists() else "does not exist"
@@ -139,7 +166,8 @@ def is_dicom_file(path: Path) -> bool:
         return file.read(132)[128:] == b"DICM"
 
 
-def _is_series(entry: Path) -> bool:
+def is_series(entry: Path) -> bool:
+    """Whether a folder holds the files of a DICOM series."""
     return entry.is_dir() and any(map(is_dicom_file, entry.iterdir()))
 
 
@@ -154,13 +182,16 @@ def _by_stem(
     found: dict[str, Path] = {}
     folded: dict[str, Path] = {}
     for entry in _visible(folder):
-        usable = _is_series(entry) if kind == "image" and entry.is_dir() else suffix_of(entry, suffixes) is not None
+        usable = suffix_of(entry, suffixes) is not None and not entry.is_dir()
+        if kind == "image" and not usable:
+            usable = is_series(entry) if entry.is_dir() else is_dicom_file(entry)
         if not usable:
             lossy = kind == "label" and suffix_of(entry) in (".jpg", ".jpeg")
             if lossy:
                 fix = "export the label again as PNG (converting the JPEG would keep its false values)"
                 scan.problems.append(DataProblem(entry, "is a JPEG label; JPEG changes label values", fix))
-            scan.ignored.append(entry)
+            if not (entry.suffix.lower() in VOXEL_FILES and entry.with_suffix(".mhd").exists()):
+                scan.ignored.append(entry)
             continue
         stem = stem_of(entry)
         twin = found.get(stem) or folded.get(stem.casefold())
@@ -171,6 +202,9 @@ def _by_stem(
         elif not stem.strip() or not stem.isprintable():
             fix = "rename it with letters, digits, - and _"
             scan.problems.append(DataProblem(entry, f"has the unusable name {entry.name!r}", fix))
+        elif SLICE_NAME.search(stem):
+            what = f"is named like slice {stem.rpartition('#')[2]} of a volume"
+            scan.problems.append(DataProblem(entry, what, "rename it without # before the number"))
         else:
             found[stem] = folded[stem.casefold()] = entry
     return found

@@ -1,61 +1,26 @@
 """From native pixels to the network's square input and back.
 
-Images are resized first (bilinear with anti-aliasing) and normalised then, so what the network sees has exactly the
+Images are resized first (bilinear with anti-aliasing) and normalized then, so what the network sees has exactly the
 statistics it was promised. The square ignores the aspect ratio, as both papers do; `restore_probabilities` undoes it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from functools import lru_cache
-from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
 from torch.nn import functional
 
-from fedsuper.data.image_io import Image
-from fedsuper.data.task_fit import match_channels
-from fedsuper.errors import FedSuperError
+from fedsuper.data.doctor.task_fit import match_channels
+from fedsuper.data.images.io import Image
+from fedsuper.data.preprocess_settings import Normalize, Preprocess
 
-Normalise = Literal["zscore", "minmax", "percentile"]
-Scope = Literal["image", "volume"]
+__all__ = ["WINDOW", "Preprocess", "prepare_image", "prepare_label", "regions_to_labels", "restore_probabilities"]
+
+LABELS_AT_ONCE = 2**22  # pixels whose label is looked for together: what bounds the memory of a large image
 WINDOW = (0.5, 99.5)  # the percentiles that `percentile` maps to 0 and 1
-
-
-@dataclass(frozen=True)
-class Preprocess:
-    """The deterministic way from a file to the network's input.
-
-    `scope` is what shares its statistics: each slice (`image`) or all slices of a file (`volume`). `slices` is the
-    number of neighbouring slices given as channels (1, or 3: the one before, the slice itself, the one after).
-    """
-
-    image_size: int
-    normalise: Normalise = "zscore"
-    scope: Scope = "image"
-    slices: Literal[1, 3] = 1
-
-    def __post_init__(self) -> None:
-        size = self.image_size
-        if isinstance(size, bool) or not isinstance(size, int) or not 8 <= size <= 4096:
-            raise FedSuperError(f"image_size must be a whole number from 8 to 4096, not {size!r}")
-        for key, allowed in (("normalise", Normalise), ("scope", Scope), ("slices", Literal[1, 3])):
-            if getattr(self, key) not in get_args(allowed):
-                raise FedSuperError(f"{key} must be one of {get_args(allowed)}, not {getattr(self, key)!r}")
-
-    def to_json(self) -> dict[str, Any]:
-        """The settings as plain JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Preprocess:
-        """The settings from plain JSON; unknown keys are an error."""
-        unknown = sorted(set(value) - set(cls.__dataclass_fields__))
-        if unknown or "image_size" not in value:
-            raise FedSuperError(f"preprocess settings need image_size and know no {unknown}; got {dict(value)}")
-        return cls(**value)
 
 
 def prepare_image(image: Image, p: Preprocess, channels: int) -> torch.Tensor:
@@ -64,21 +29,20 @@ def prepare_image(image: Image, p: Preprocess, channels: int) -> torch.Tensor:
     The z-score is taken over all channels together, so the tint of a camera, which tells sites apart, survives.
     A constant image becomes zeros.
     """
-    stack = torch.from_numpy(match_channels(image.array, channels, image.path))
-    square = _resize(stack, (p.image_size, p.image_size))
+    square = _squares(match_channels(image.array, channels, image.path), p.image_size)
     if p.scope == "volume":
-        square = _normalise(square, p.normalise)
+        square = _normalize(square, p.normalize)
     else:
-        square = torch.stack([_normalise(one, p.normalise) for one in square])
-    return square if p.slices == 1 else _with_neighbours(square)
+        square = torch.stack([_normalize(one, p.normalize) for one in square])
+    return square if p.slices == 1 else _with_neighbors(square)
 
 
 def prepare_label(label_zhw: np.ndarray, regions: Mapping[str, tuple[int, ...]], p: Preprocess) -> torch.Tensor:
     """Region masks, uint8 `[Z, R, S, S]`, from label values `[Z, H, W]`.
 
     Each region is resampled by area: c is the share of an output pixel that the region covers, exactly. The pixel is in
-    the region where c >= 1/2; and, in a 3x3 neighbourhood that no pixel covers by half, where c is at least half of the
-    neighbourhood's largest share. A structure thinner than an output pixel thus stays one pixel thick instead of
+    the region where c >= 1/2; and, in a 3x3 neighborhood that no pixel covers by half, where c is at least half of the
+    neighborhood's largest share. A structure thinner than an output pixel thus stays one pixel thick instead of
     vanishing, and thick structures keep their area. Regions that nest by definition nest afterwards.
     """
     size = p.image_size
@@ -114,6 +78,14 @@ def regions_to_labels(
     is added) and the likeliest of them is taken: argmax_v sum_r log p_r over r in m(v) plus log(1 - p_r) elsewhere.
     """
     p = torch.as_tensor(probabilities).detach().to("cpu", torch.float32).movedim(1, -1).numpy()  # [Z, H, W, R]
+    labels = np.empty(p.shape[:3], dtype=np.uint8)
+    rows = max(1, LABELS_AT_ONCE // max(1, p.shape[0] * p.shape[2]))
+    for first in range(0, p.shape[1], rows):
+        labels[:, first : first + rows] = _labels(p[:, first : first + rows], regions, threshold)
+    return labels
+
+
+def _labels(p: np.ndarray, regions: Mapping[str, tuple[int, ...]], threshold: float) -> np.ndarray:
     values = [0, *sorted({value for covered in regions.values() for value in covered})]
     members = np.array([[value in covered for covered in regions.values()] for value in values])
     bits = 1 << np.arange(len(regions), dtype=np.int64)
@@ -121,13 +93,15 @@ def regions_to_labels(
     for index in range(len(regions)):
         codes |= (p[..., index] >= threshold).astype(codes.dtype) << index
     labels = np.zeros(codes.shape, dtype=np.uint8)
-    for code in np.unique(codes).tolist():
+    present = np.unique(codes) if len(regions) > 8 else np.flatnonzero(np.bincount(codes.ravel()))
+    for code in present.tolist():
         wanted = (code & bits) != 0
         exact = (members == wanted).all(axis=1)
-        here = codes == code
         if exact.any():
-            labels[here] = values[int(exact.argmax())]
+            if (value := values[int(exact.argmax())]) != 0:  # 0 is there already
+                labels[codes == code] = value
             continue
+        here = codes == code
         containing = (members | ~wanted).all(axis=1)
         candidates = np.flatnonzero(containing if containing.any() else np.ones(len(values), dtype=bool))
         clipped = np.clip(p[here], 1e-6, 1 - 1e-6)
@@ -136,13 +110,22 @@ def regions_to_labels(
     return labels
 
 
+def _squares(stack: np.ndarray, side: int) -> torch.Tensor:
+    """The planes of `[Z, C, H, W]` at `side` by `side`: one by one, so that no large image is in float32 as a whole."""
+    squares = torch.empty(*stack.shape[:2], side, side)
+    for index in np.ndindex(stack.shape[:2]):
+        plane = torch.from_numpy(np.ascontiguousarray(stack[index], dtype=np.float32))
+        squares[index] = _resize(plane[None, None], (side, side))[0, 0]
+    return squares
+
+
 def _resize(stack: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
     if tuple(stack.shape[2:]) == tuple(size):
         return stack
     return functional.interpolate(stack, size=size, mode="bilinear", align_corners=False, antialias=True)
 
 
-def _normalise(values: torch.Tensor, how: Normalise) -> torch.Tensor:
+def _normalize(values: torch.Tensor, how: Normalize) -> torch.Tensor:
     wide = values.double()
     if how == "zscore":
         low, span = wide.mean(), wide.std(correction=0)
@@ -157,7 +140,7 @@ def _normalise(values: torch.Tensor, how: Normalise) -> torch.Tensor:
     return ((wide - low) / span).float()
 
 
-def _with_neighbours(stack: torch.Tensor) -> torch.Tensor:
+def _with_neighbors(stack: torch.Tensor) -> torch.Tensor:
     """Each slice with the one before and the one after as further channels; the ends repeat themselves."""
     before = torch.cat([stack[:1], stack[:-1]])
     after = torch.cat([stack[1:], stack[-1:]])

@@ -8,7 +8,7 @@ from fedsuper.errors import FedSuperError
 
 
 class DataProblem(FedSuperError):  # noqa: N818 (the doctor calls it a problem, too)
-    """One thing wrong with one file or folder: where, what, and how to mend it."""
+    """One thing wrong with one file or folder: where, what, and how to fix it."""
 
     def __init__(self, where: Path | str, what: str, fix: str):
         self.where, self.what, self.fix = (one_line(str(part)) for part in (where, what, fix))

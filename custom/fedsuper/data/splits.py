@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from fedsuper.data.layout import Item, list_items
 from fedsuper.data.problems import DataProblem, some_of
+from fedsuper.data.survey import Survey
 from fedsuper.data.task import Task
 from fedsuper.data.text_files import read_json_object
-from fedsuper.files import atomic_write_json
 
 PARTS = ("train", "val", "test")
 SPLITS_FILE = "splits.json"
@@ -32,7 +33,7 @@ def split_items(
 
     Cases are ordered by `sha256(seed, case)`, so the split depends on nothing but the seed and the set of cases: not on
     the file system, the platform or a library's random stream. `presence` gives what of the task an item shows
-    (`region_presence`); cases that show the same are dealt out evenly, so that a rare region reaches every part.
+    (`Survey.presence`); cases that show the same are dealt out evenly, so that a rare region reaches every part.
     """
     path = Path(folder) / SPLITS_FILE
     if path.exists():
@@ -45,14 +46,7 @@ def split_items(
     return _seeded_split(Path(folder), items, ratios, seed, presence)
 
 
-def write_splits(folder: Path, split: Split) -> Path:
-    """Fix `split` for later by writing it to the site's `splits.json`."""
-    path = Path(folder) / SPLITS_FILE
-    atomic_write_json(path, {part: sorted(item.name for item in split[part]) for part in PARTS})
-    return path
-
-
-def split_problems(path: Path, parts: dict, items: list[Item]) -> list[DataProblem]:
+def split_problems(path: Path, parts: Mapping[str, Any], items: list[Item]) -> list[DataProblem]:
     """Everything wrong with a `splits.json`: unknown names, names or patients in two parts, a faulty shape."""
     fix = 'write {"train": [...], "val": [...], "test": [...]} with image names without their ending'
     faulty = [part for part in PARTS if not isinstance(parts.get(part), list)]
@@ -91,22 +85,12 @@ def too_few_cases(folder: Path, items: list[Item]) -> DataProblem | None:
     return DataProblem(folder, what, "add patients, or fix the split in splits.json")
 
 
-def split_folder(folder: Path, task: Task, ratios: tuple[float, float, float], seed: int) -> dict[str, list[Item]]:
-    """The split of a site's folder as training and evaluation both make it: labelled items, balanced by region."""
-    return split_items(folder, list_items(folder, require_labels=True), ratios, seed, region_presence(task))
-
-
-def region_presence(task: Task) -> Presence:
-    """A `presence` for `split_items`: which of the task's regions an item's label shows (reads each label once)."""
-    from fedsuper.data.image_io import read_label
-
-    def presence(item: Item) -> tuple[bool, ...]:
-        if item.label is None:
-            return (False,) * len(task.regions)
-        values = set(read_label(item.label).ravel().tolist())
-        return tuple(not values.isdisjoint(region) for region in task.regions.values())
-
-    return presence
+def split_folder(
+    folder: Path, task: Task, ratios: tuple[float, float, float], seed: int, survey: Survey | None = None
+) -> Split:
+    """The split that a run of a study makes of a site's folder: labeled items, balanced by region."""
+    items = list_items(folder, require_labels=True)
+    return split_items(folder, items, ratios, seed, (survey or Survey(task)).presence)
 
 
 def part_sizes(count: int, ratios: tuple[float, float, float]) -> tuple[int, ...]:

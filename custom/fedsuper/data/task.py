@@ -12,7 +12,11 @@ from fedsuper.data.text_files import read_json_object
 
 TASK_FILE = "dataset.json"
 EXAMPLE = '{"task": "retina", "channels": 3, "regions": {"disc": [1, 2], "cup": [2]}}'
-RESERVED_REGIONS = ("mean",)  # the key under which results give the average over regions
+# Keys and columns that stand beside the regions in results.
+RESERVED_REGIONS = (
+    "mean", "n", "method", "seed", "site", "image", "case", "slice", "model", "gamma", "selector", "p_own", "split",
+    "mean_low", "mean_high",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -20,7 +24,7 @@ class Task:
     """A segmentation task: image channels in, one sigmoid map per region out.
 
     A region is the set of label values it covers, so regions may nest: with `{"disc": (1, 2), "cup": (2,)}`
-    a pixel labelled 2 lies in the cup and in the disc. The order of `regions` is the order of the output channels.
+    a pixel labeled 2 lies in the cup and in the disc. The order of `regions` is the order of the output channels.
     """
 
     name: str
@@ -72,7 +76,9 @@ def _region_values(region: Any, values: Any, where: Path | str, fix: str) -> tup
     plain = isinstance(region, str) and region.strip() == region and region.replace("-", "").replace("_", "").isalnum()
     if not plain or region in RESERVED_REGIONS:
         raise DataProblem(
-            where, f"the region name {region!r} cannot be used", "use letters, digits, - and _, and not 'mean'"
+            where,
+            f"the region name {region!r} cannot be used",
+            f"use letters, digits, - and _, and none of {', '.join(RESERVED_REGIONS)}",
         )
     if not isinstance(values, (list, tuple)) or not values:
         raise DataProblem(where, f"region {region!r} must be a list of label values, not {values!r}", fix)

@@ -15,9 +15,13 @@ MAX_TEXT_BYTES = 64 * 2**20
 def read_text(path: Path) -> str:
     """The text of a UTF-8 file, with or without a byte-order mark."""
     try:
-        if path.stat().st_size > MAX_TEXT_BYTES:
+        if not path.is_file() and path.exists():
+            raise DataProblem(path, "is not a file", "put a text file there")  # a pipe would be read for ever
+        with path.open("rb") as file:
+            content = file.read(MAX_TEXT_BYTES + 1)  # it may grow meanwhile
+        if len(content) > MAX_TEXT_BYTES:
             raise DataProblem(path, f"is larger than {MAX_TEXT_BYTES // 2**20} MB", "check that this is the right file")
-        return path.read_bytes().decode("utf-8-sig")
+        return content.decode("utf-8-sig")
     except FileNotFoundError:
         raise DataProblem(path, "does not exist", "create it (see docs/how-to/bring-your-data.md)") from None
     except UnicodeDecodeError:
@@ -39,9 +43,9 @@ def read_json_object(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(read_text(path), object_pairs_hook=_unique_keys)
     except (ValueError, RecursionError) as error:
-        raise DataProblem(path, f"is not valid JSON ({error})", "mend the file") from None
+        raise DataProblem(path, f"is not valid JSON ({error})", "fix the file") from None
     if not isinstance(value, dict):
-        raise DataProblem(path, f"holds a JSON {type(value).__name__}, an object was expected", "mend the file")
+        raise DataProblem(path, f"holds a JSON {type(value).__name__}, an object was expected", "fix the file")
     return value
 
 
@@ -59,5 +63,5 @@ def read_table(path: Path, columns: tuple[str, ...]) -> list[dict[str, str]]:
         rows.fieldnames = names
         table = [{column: (row[column] or "").strip() for column in columns} for row in rows]
     except csv.Error as error:
-        raise DataProblem(path, f"line {rows.line_num} is not valid CSV ({error})", "mend that line") from None
+        raise DataProblem(path, f"line {rows.line_num} is not valid CSV ({error})", "fix that line") from None
     return table

@@ -1,1 +1,1 @@
-"""Scores of super models on labelled data: per image, per site, per method; statistics and tables over them."""
+"""Scores of super models on labeled data: per image, per site, per method; statistics and tables over them."""

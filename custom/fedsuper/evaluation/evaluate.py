@@ -13,18 +13,19 @@ from typing import Any
 import numpy as np
 import torch
 
-from fedsuper.core.metrics import dice_scores
-from fedsuper.core.supermodel import GLOBAL, SuperModel
+from fedsuper.core.mode import GLOBAL, OWN
+from fedsuper.core.supermodel import SuperModel
 from fedsuper.data.layout import Item, find_sites, resolve_site
 from fedsuper.data.task import read_task
 from fedsuper.errors import FedSuperError
-from fedsuper.evaluation.cases import CaseStore, LabelledCase, chunks, load_case
-from fedsuper.inference.modes import SITE_PREFIX, Mode, ModeOptions, Outcome, create_mode, score_models
-from fedsuper.inference.predictor import Predictor, SliceBatch
+from fedsuper.evaluation.cases import CaseStore, LabeledCase, chunks, load_case
+from fedsuper.evaluation.metrics.case_scores import Detail, case_detail, case_dice
+from fedsuper.evaluation.statistics import bootstrap
+from fedsuper.inference.modes import AVERAGE, ORACLE, SITE_PREFIX
+from fedsuper.inference.modes.base import Mode, ModeOptions, Outcome, create_mode, score_models
+from fedsuper.inference.predictor import Predictor
+from fedsuper.inference.slice_batch import SliceBatch
 from fedsuper.train.device import Compute
-
-AVERAGE = "average"
-ORACLE = "oracle"
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,8 @@ class ScoredImage:
     """The scores of one image and how it was segmented.
 
     `chosen` is the model used, `own` the site's name in the super model (None: it took no part in training),
-    `probabilities` the selector's, by class (empty without a selector), `mode` the way a model was chosen.
+    `probabilities` the selector's, by class (empty without a selector), `mode` the way a model was chosen, `detail` the
+    boundary distances and measurements where they were asked for.
     """
 
     site: str
@@ -44,6 +46,7 @@ class ScoredImage:
     gamma: float | None = None
     probabilities: dict[str, float] = field(default_factory=dict)
     mode: str | None = None
+    detail: Detail | None = None
 
     @property
     def mean(self) -> float:
@@ -80,12 +83,13 @@ def evaluate_modes(
     sites: Sequence[str] | None = None,
     store: CaseStore | None = None,
     vote: str = "case",
+    detailed: bool = False,
 ) -> dict[str, list[ScoredImage]]:
     """Several modes at once: images are read and prepared once and each model runs at most once on each of them.
 
-    The split is the one training made (the study is in the manifest). `sites` limits the folders; `store` keeps
-    prepared images for further calls. `average` is the mean of the personalized models' scores,
-    `oracle` the score of the model that the label shows to be best on the image.
+    The split is the one training froze: its digest is in the manifest, its file may be in `store`, which also keeps
+    prepared images for further calls. `sites` limits the folders. `average` is the mean of the personalized models'
+    scores, `oracle` the score of the model that the label shows to be best on the image.
     """
     predictor = Predictor(super_model, compute)
     found = read_task(root)
@@ -94,10 +98,15 @@ def evaluate_modes(
                             f"{predictor.task.to_json()}; use data of the same task")
     store = store or CaseStore(root)
     known = federation_names(super_model, root)
+    digests = training_splits(super_model, root)
     rows: dict[str, list[ScoredImage]] = {mode: [] for mode in modes}
     for site in sites or find_sites(root):
-        cases = store.cases(site, split, predictor.study, predictor.task, predictor.preprocess)
-        for mode, scored in score_cases(predictor, site, known.get(site), cases, modes, gamma, vote).items():
+        cases = store.cases(
+            site, split, predictor.study, predictor.task, predictor.preprocess, digests.get(site)
+        )
+        for mode, scored in score_cases(
+            predictor, site, known.get(site), cases, modes, gamma, vote, detailed
+        ).items():
             rows[mode] += scored
     return rows
 
@@ -105,12 +114,18 @@ def evaluate_modes(
 def site_scores(
     super_model: SuperModel, folder: Path, items: list[Item], compute: Compute, own: str
 ) -> dict[str, float]:
-    """A site's mean scores of its own images in the super model's mode: what it may tell the server of them."""
+    """A site's mean scores of its own images in the super model's mode: what it may tell the server of them.
+
+    `mean_low` and `mean_high` are the ends of the mean's 95% bootstrap interval over the site's patients.
+    """
     predictor = Predictor(super_model, compute)
     cases = [load_case(item, predictor.task, predictor.preprocess) for item in items]
     label = own if own in super_model.sites else None
     rows = score_cases(predictor, folder.name, label, cases, [super_model.mode])[super_model.mode]
-    return site_means(rows)
+    means = site_means(rows)
+    single = {(row.site, row.case, row.image): float(np.mean(list(row.dice.values()))) for row in rows}
+    interval = bootstrap(single, by_site=False)
+    return means | {"mean_low": interval.low, "mean_high": interval.high}
 
 
 def site_by_model(
@@ -138,12 +153,16 @@ def score_cases(
     predictor: Predictor,
     site: str,
     own: str | None,
-    cases: list[LabelledCase],
+    cases: list[LabeledCase],
     modes: Sequence[str],
     gamma: float | None = None,
     vote: str = "case",
+    detailed: bool = False,
 ) -> dict[str, list[ScoredImage]]:
-    """One site's cases in several modes; `own` is the site's name in the super model, None for an outside site."""
+    """One site's cases in several modes; `own` is the site's name in the super model, None for an outside site.
+
+    `detailed` adds boundary distances and measurements, which take longer than all else, where one model answers.
+    """
     options = ModeOptions(gamma, own, vote)
     ready = {name: _members(predictor, name, own, options) for name in modes}
     for members in ready.values():
@@ -152,10 +171,10 @@ def score_cases(
                 mode.prepare(case.images for case in cases)
     rows: dict[str, list[ScoredImage]] = {name: [] for name in modes}
     for portion in chunks(cases):
-        batch = SliceBatch(predictor, [case.images for case in portion])
+        batch = SliceBatch(predictor, [case.images for case in portion], patients=[case.case for case in portion])
         for name, members in ready.items():
             outcomes = [(mode.gamma, mode.predict(batch)) for mode in members]
-            rows[name] += _score_portion(predictor, site, own, name, portion, outcomes)
+            rows[name] += _score_portion(predictor, site, own, name, portion, outcomes, detailed)
     return rows
 
 
@@ -175,12 +194,19 @@ def federation_names(super_model: SuperModel, root: Path) -> dict[str, str]:
         return {}
 
 
+def training_splits(super_model: SuperModel, root: Path) -> dict[str, str]:
+    """Folder -> digest of the split that training froze there, for the folders whose site took part."""
+    digests = super_model.manifest.get("provenance", {}).get("splits", {})
+    names = federation_names(super_model, root)
+    return {site: digests[key] for site in find_sites(root) if (key := names.get(site, site)) in digests}
+
+
 def _members(predictor: Predictor, name: str, own: str | None, options: ModeOptions) -> list[Mode]:
     """The modes whose scores make up a row: one, except for `average` (their mean) and `oracle` (the best by label).
 
     An outside site has no model of its own: `own` there is the global model, and without one the average.
     """
-    if name == "own" and (own is None or own not in predictor.super_model.personal):
+    if name == OWN and (own is None or own not in predictor.super_model.personal):
         name = GLOBAL if GLOBAL in predictor.experts else AVERAGE
     if name not in (AVERAGE, ORACLE):
         return [create_mode(predictor, name, options)]
@@ -194,8 +220,9 @@ def _score_portion(
     site: str,
     own: str | None,
     mode: str,
-    portion: list[LabelledCase],
+    portion: list[LabeledCase],
     outcomes: list[tuple[float | None, Outcome]],
+    detailed: bool,
 ) -> list[ScoredImage]:
     rows, start = [], 0
     for case in portion:
@@ -209,20 +236,7 @@ def _score_portion(
         q = outcome.selector[here].mean(dim=0).tolist() if outcome.selector is not None else []
         probabilities = dict(zip(predictor.classes, q, strict=True)) if q else {}
         by_region = dict(zip(predictor.task.regions, torch.stack(scores).mean(dim=0).tolist(), strict=True))
-        rows.append(ScoredImage(site, case.name, case.case, by_region, chosen, own, gamma, probabilities, mode))
+        single = detailed and len(scores) == 1
+        detail = case_detail(predictor, case, outcome.probabilities[here]) if single else None
+        rows.append(ScoredImage(site, case.name, case.case, by_region, chosen, own, gamma, probabilities, mode, detail))
     return rows
-
-
-def case_dice(predictor: Predictor, case: LabelledCase, probabilities: torch.Tensor) -> torch.Tensor:
-    """Dice per region between the label map that would be written and the true one."""
-    predicted, _ = predictor.restore(probabilities, case.size)
-    regions = predictor.task.regions
-    return dice_scores(_regions(predicted, regions)[None], _regions(case.label(), regions)[None])[0]
-
-
-def _regions(labels: np.ndarray, regions: dict[str, tuple[int, ...]]) -> torch.Tensor:
-    """Boolean masks `[R, Z, H, W]` of a label map, by table look-up."""
-    table = np.zeros((len(regions), 256), dtype=bool)
-    for row, values in enumerate(regions.values()):
-        table[row, list(values)] = True
-    return torch.from_numpy(np.stack([one[labels] for one in table]))

@@ -17,9 +17,9 @@ from fedsuper.core.supermodel import GLOBAL, SuperModel
 from fedsuper.data.task import read_task
 from fedsuper.errors import FedSuperError
 from fedsuper.evaluation.cases import ALL, CaseStore
-from fedsuper.evaluation.evaluate import AVERAGE, ORACLE, ScoredImage, score_cases, site_means
+from fedsuper.evaluation.evaluate import ScoredImage, score_cases, site_means
 from fedsuper.evaluation.statistics import Interval, Key, bootstrap, paired
-from fedsuper.inference.modes import SITE_PREFIX
+from fedsuper.inference.modes import AVERAGE, ORACLE, SITE_PREFIX
 from fedsuper.inference.predictor import Predictor
 from fedsuper.train.device import Compute
 
@@ -69,7 +69,7 @@ def score_outside(
     return rows
 
 
-def summarise_outside(by_seed: Mapping[int, Sequence[OutsideRow]], baseline: str = BASELINE) -> dict[str, Any]:
+def summarize_outside(by_seed: Mapping[int, Sequence[OutsideRow]], baseline: str = BASELINE) -> dict[str, Any]:
     """Plain JSON: per mode its mean Dice by region and over regions, intervals, and its gain over the mode `baseline`.
 
     Intervals are 95 % bootstrap intervals over patients, drawn within each seed: they say how sure the score is for

@@ -4,6 +4,9 @@ metrics.json: `{"dataset", "task", "split", "metric", "seeds", "methods": {name:
 `per_site` (`{site: {region: .., "mean": ..}}`), `client_avg`, `global`, `n` and `images` (`{site: n}`), `std` (over
 seeds), `ci95`, `per_seed`, `mode`, `selected` (`{site: {model: share}}`) and, where it applies, `selector`
 (`balanced_accuracy`, `confusion`, ...), `gamma` and `site_by_model` (`{model: {site: mean}}`).
+`worst_site` is the site with the lowest mean, `boundaries` holds HD95, ASSD and surface Dice (see `boundaries`),
+`measurements` the errors of clinical numbers (see `measurements`), `paired` every method against the baselines (see
+`comparisons`), `per_patient` the scores of patients whose images are several files (see `patients`).
 
 A region's score is its mean over a site's images, `mean` the mean over regions, `client_avg` the mean over sites,
 `global` the mean over images; all are means over seeds.
@@ -11,39 +14,28 @@ A region's score is its mean over a site's images, `mean` the mean over regions,
 
 from __future__ import annotations
 
-import csv
-import io
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import combinations
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fedsuper.core.mode import OWN
 from fedsuper.core.supermodel import SuperModel
 from fedsuper.data.task import read_task
 from fedsuper.errors import FedSuperError
 from fedsuper.evaluation.cases import CaseStore
-from fedsuper.evaluation.evaluate import ScoredImage, evaluate, site_by_model, site_means
+from fedsuper.evaluation.comparisons import baselines_of, compare_methods
+from fedsuper.evaluation.evaluate import evaluate, site_by_model, site_means
+from fedsuper.evaluation.image_tables import Scored, measurements_csv, per_image_csv
+from fedsuper.evaluation.metrics.details import detail_summary
+from fedsuper.evaluation.metrics.patients import patient_summary
+from fedsuper.evaluation.run_files.names import MEASUREMENTS, METRICS, PER_IMAGE
 from fedsuper.evaluation.selection import selection_frequencies, selector_report
-from fedsuper.evaluation.statistics import Key, bootstrap, holm, paired
+from fedsuper.evaluation.statistics import Key, bootstrap
 from fedsuper.files import atomic_write_json, atomic_write_text
 from fedsuper.train.device import Compute
-
-METRICS = "metrics.json"
-PER_IMAGE = "per_image.csv"
-
-
-@dataclass(frozen=True)
-class Scored:
-    """One trained method with one seed: its scored images, and further numbers in plain JSON (`notes`) to report."""
-
-    method: str
-    seed: int
-    rows: list[ScoredImage]
-    notes: dict[str, Any] = field(default_factory=dict)
 
 
 def score(
@@ -62,20 +54,22 @@ def score(
     papers' off-diagonal numbers.
     """
     name = mode or super_model.mode
-    rows = evaluate(super_model, store.root, split, name, gamma, compute, store=store)
+    rows = evaluate(super_model, store.root, split, name, gamma, compute, store=store, detailed=True)
     notes: dict[str, Any] = {}
     if rows and rows[0].gamma is not None:
         notes["gamma"] = rows[0].gamma
-    if name == "own":
+    if name == OWN:
         notes["site_by_model"] = site_by_model(super_model, store, split, compute)
     return Scored(method, seed, rows, notes)
 
 
 def write_results(out: Path, data_root: Path, scored: Sequence[Scored], split: str = "test") -> dict[str, Any]:
-    """Write `metrics.json` and `per_image.csv` into `out`, each whole or not at all; returns the metrics."""
+    """Write `metrics.json` and the tables of images into `out`, each whole or not at all; returns the metrics."""
     out = Path(out)
     metrics = merge_results(scored, Path(data_root).resolve().name, read_task(data_root).to_json(), split)
     atomic_write_text(out / PER_IMAGE, per_image_csv(scored))
+    if any(row.detail for run in scored for row in run.rows):
+        atomic_write_text(out / MEASUREMENTS, measurements_csv(scored))
     atomic_write_json(out / METRICS, metrics)
     return metrics
 
@@ -89,25 +83,29 @@ def merge_results(
     by_method: dict[str, list[Scored]] = defaultdict(list)
     for run in runs:
         by_method[run.method].append(run)
+    scores = {
+        method: {run.seed: {(row.site, row.case, row.image): row.mean for row in run.rows} for run in found}
+        for method, found in by_method.items()
+    }
     return {
         "dataset": dataset,
         "task": dict(task or {}),
         "split": split,
         "metric": "Dice of the foreground per image in its own grid (a volume is one image)",
         "seeds": sorted({run.seed for run in runs}),
-        "methods": {method: summarise(found) for method, found in by_method.items()},
-        "paired": _comparisons(by_method),
+        "methods": {method: summarize(found) for method, found in by_method.items()},
+        "paired": [one.to_json() for one in compare_methods(scores, baselines_of(list(scores)))],
     }
 
 
-def summarise(runs: Sequence[Scored]) -> dict[str, Any]:
+def summarize(runs: Sequence[Scored]) -> dict[str, Any]:
     """One method over its seeds."""
     per_seed = {str(run.seed): _one_seed(run) for run in sorted(runs, key=lambda run: run.seed)}
     scores = mean_over_seeds(runs)
     intervals = {"client_avg": bootstrap(scores, by_site=True), "global": bootstrap(scores, by_site=False)}
     rows = [row for run in runs for row in run.rows]
     selector = selector_report(rows)
-    summary = _mean_tree(list(per_seed.values())) | {
+    summary: dict[str, Any] = _mean_tree(list(per_seed.values())) | {
         "n": len(scores),
         "images": dict(Counter(site for site, _, _ in scores)),
         "std": {name: _spread([one[name] for one in per_seed.values()]) for name in intervals},
@@ -116,7 +114,14 @@ def summarise(runs: Sequence[Scored]) -> dict[str, Any]:
         "mode": rows[0].mode,
         "selected": selection_frequencies(rows),
     }
+    summary |= worst_site(summary["per_site"]) | detail_summary(rows)
     return summary | ({"selector": selector} if selector else {})
+
+
+def worst_site(per_site: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
+    """The site with the lowest mean: an average hides the hospital that is served worst."""
+    site = min(per_site, key=lambda name: per_site[name]["mean"])
+    return {"worst_site": {"site": site, "mean": per_site[site]["mean"]}}
 
 
 def mean_over_seeds(runs: Sequence[Scored]) -> dict[Key, float]:
@@ -128,53 +133,23 @@ def mean_over_seeds(runs: Sequence[Scored]) -> dict[Key, float]:
     return {key: float(np.mean(values)) for key, values in collected.items()}
 
 
-def per_image_csv(runs: Sequence[Scored]) -> str:
-    """One line per method, seed and image."""
-    regions = list(dict.fromkeys(region for run in runs for row in run.rows for region in row.dice))
-    header = ["method", "seed", "site", "image", "case", *regions, "mean", "model", "gamma", "selector", "p_own"]
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    number: Callable[[float | None], str] = lambda value: "" if value is None else f"{value:.6f}"  # noqa: E731
-    for run in runs:
-        for row in run.rows:
-            scores = [number(row.dice.get(region)) for region in regions] + [number(row.mean)]
-            p_own = row.probabilities.get(row.own) if row.own is not None else None
-            gamma = "" if row.gamma is None else f"{row.gamma:g}"
-            writer.writerow([run.method, run.seed, row.site, row.image, row.case, *scores, row.chosen, gamma,
-                             row.predicted or "", number(p_own)])
-    return text.getvalue()
-
-
 def _one_seed(run: Scored) -> dict[str, Any]:
     sites = dict.fromkeys(row.site for row in run.rows)
     means = {site: site_means([row for row in run.rows if row.site == site]) for site in sites}
     for scores in means.values():
         del scores["n"]
     selector = selector_report(run.rows)
+    known = {"selector_accuracy": selector["balanced_accuracy"]} if selector else {}
     return {
         "per_site": means,
         "client_avg": float(np.mean([scores["mean"] for scores in means.values()])),
         "global": float(np.mean([row.mean for row in run.rows])),
-    } | ({"selector_accuracy": selector["balanced_accuracy"]} if selector else {}) | run.notes
+    } | known | patient_summary(run.rows) | run.notes
 
 
 def _spread(values: Sequence[float]) -> float:
     """The sample standard deviation; 0 for a single seed."""
     return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
-
-
-def _comparisons(by_method: Mapping[str, Sequence[Scored]]) -> list[dict[str, Any]]:
-    """Every pair of methods on the images both scored, with Holm's correction over the pairs."""
-    scores = {method: mean_over_seeds(runs) for method, runs in by_method.items()}
-    pairs = [(a, b) for a, b in combinations(scores, 2) if scores[a].keys() & scores[b].keys()]
-    tests = [paired(scores[a], scores[b]) for a, b in pairs]
-    adjusted = holm([test.p for test in tests])
-    return [
-        {"a": a, "b": b, "difference": test.difference.mean, "ci95": [test.difference.low, test.difference.high],
-         "p": test.p, "p_holm": p_holm, "cases": test.cases}
-        for (a, b), test, p_holm in zip(pairs, tests, adjusted, strict=True)
-    ]
 
 
 def _mean_tree(trees: Sequence[Any]) -> Any:

@@ -8,16 +8,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from fedsuper.core.supermodel import GLOBAL
-from fedsuper.inference.modes import Mode, ModeOptions, Outcome
-from fedsuper.inference.predictor import Predictor, SliceBatch
-from fedsuper.models.routed_layers import image_norm
-from fedsuper.train.loop import predict
+from fedsuper.models.routed.layers import image_norm
 
 
 class FreshNorm(nn.Module):
@@ -43,16 +38,3 @@ def use_test_statistics(net: nn.Module, statistics: Literal["image", "batch", "r
             if isinstance(child, _BatchNorm):
                 setattr(parent, name, FreshNorm(child, statistics))
     return net
-
-
-class GlobalStatistics(Mode):
-    """`global-stats`: the global model with each test image's own norm statistics."""
-
-    def __init__(self, predictor: Predictor, options: ModeOptions) -> None:
-        super().__init__(predictor, options)
-        self.net = use_test_statistics(predictor.build(GLOBAL), "image")
-
-    @torch.no_grad()
-    def predict(self, batch: SliceBatch) -> Outcome:
-        logits = predict(self.net, batch.images, self.predictor.compute)
-        return Outcome(logits.sigmoid(), ["global-stats"] * len(batch))

@@ -2,51 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+import threading
+from collections import OrderedDict
+from functools import partial
 
 import numpy as np
 import torch
 from torch import nn
 
-from fedsuper.config import parse_study
-from fedsuper.core.state import State
-from fedsuper.core.supermodel import GLOBAL, SuperModel
-from fedsuper.data.image_io import Image
+from fedsuper.config.reading import parse_study
+from fedsuper.core.mode import GLOBAL, WITH_GLOBAL_CLASS
+from fedsuper.core.state import State, clone
+from fedsuper.core.supermodel import SuperModel
+from fedsuper.core.validated.one_piece import largest_pieces
+from fedsuper.core.validated.selection_choice import BOTH, STATISTICS, TRAINED
+from fedsuper.data.images.io import Image
 from fedsuper.data.preprocess import Preprocess, prepare_image, regions_to_labels, restore_probabilities
 from fedsuper.data.task import Task
 from fedsuper.errors import FedSuperError
-from fedsuper.models import build_segmentation, build_selector
+from fedsuper.inference.norm_statistics import use_test_statistics
+from fedsuper.inference.passes import run_passes
+from fedsuper.inference.selection.closed_form import required_discriminant, selection_of
+from fedsuper.models.build import build_segmentation, build_selector
+from fedsuper.models.features import ImageFeatures
+from fedsuper.models.selector_statistics import MeanSelector, StatisticsSelector
 from fedsuper.train.device import Compute
 from fedsuper.train.loop import predict as forward
 
-if TYPE_CHECKING:
-    from fedsuper.inference.modes import Mode
-
-# Modes whose selector has an output for the global model too, at index 0 (FedSM-extra and the ensemble selector).
-WITH_GLOBAL_CLASS = ("select-all", "mix")
-
-
-@dataclass
-class Prediction:
-    """A mask and how it came about.
-
-    `labels` uint8 `[Z, H, W]` and `probabilities` float32 `[Z, R, H, W]` are in the image's own grid; `chosen` names
-    the model of every slice; `selector` `[Z, classes]` are the probabilities of `classes`, None without a selector.
-    """
-
-    labels: np.ndarray
-    probabilities: torch.Tensor
-    chosen: list[str]
-    classes: list[str]
-    selector: torch.Tensor | None
-    gamma: float | None
-    details: list[dict[str, Any]] = field(default_factory=list)
+# Test-time augmentation: as it is, left to right, upside down, both; a flip is its own inverse.
+FLIPS: tuple[tuple[int, ...], ...] = ((), (3,), (2,), (2, 3))
+# Nets held ready at the same time: those of a usual federation. One of fifty sites takes no more memory than this.
+MOST_NETS = 8
 
 
 class Predictor:
-    """A super model ready to predict on one device; every net is built once, when it is first needed."""
+    """A super model ready to predict on one device; a net is built when it is first needed."""
 
     def __init__(self, super_model: SuperModel, compute: Compute | None = None) -> None:
         manifest = super_model.manifest
@@ -62,8 +52,11 @@ class Predictor:
         self.experts = super_model.experts()
         if not self.experts:
             raise FedSuperError("super model: holds no segmentation model; hand it over again from its run")
-        self._nets: dict[str, nn.Module] = {}
-        self._selector: nn.Module | None = None
+        self._building = threading.RLock()  # several threads may predict with one predictor
+        self._nets: OrderedDict[str, nn.Module] = OrderedDict()
+        self.selection = selection_of(super_model)
+        self.one_piece = _cleaned_regions(super_model, self.study.prediction.one_piece, list(self.task.regions))
+        self._selectors: dict[str, nn.Module] = {}
 
     @property
     def classes(self) -> list[str]:
@@ -80,119 +73,108 @@ class Predictor:
         """The nets' input for an image, `[Z, C, S, S]`."""
         return prepare_image(image, self.preprocess, self.task.channels)
 
-    def build(self, expert: str) -> nn.Module:
-        """A fresh net with the weights of `expert`, on the device; the caller may change it."""
+    def check_has(self, expert: str) -> None:
+        """Refuse what needs a model that this super model does not hold."""
         if expert not in self.experts:
             raise FedSuperError(f"this super model has no model '{expert}'; it has {', '.join(self.experts)}")
-        net = build_segmentation(self.study.model, self.channels, len(self.task.regions))
-        return self._place(net, self.experts[expert], expert)
 
-    def net(self, expert: str) -> nn.Module:
-        """The shared net of `expert`, not to be changed."""
-        if expert not in self._nets:
-            self._nets[expert] = self.build(expert)
-        return self._nets[expert]
-
-    def logits(self, expert: str, images: torch.Tensor) -> torch.Tensor:
-        """Logits `[N, R, S, S]` of one expert for prepared slices."""
-        return forward(self.net(expert), images, self.compute)
-
-    def selector(self) -> nn.Module:
-        """The selector's net, not to be changed."""
-        state = self.super_model.selector
-        if state is None:
+    def check_selector(self) -> State:
+        """The selector's weights; refuse what needs them where there are none."""
+        if self.super_model.selector is None:
             raise FedSuperError(f"this super model ({self.super_model.manifest.get('method')}) has no selector; "
                                 "use --mode global, ensemble or site:NAME")
-        if self._selector is None:
-            net = build_selector(self.study.selector, self.channels, len(self.classes))
-            self._selector = self._place(net, state, "selector")
-        return self._selector
+        return self.super_model.selector
 
-    def selector_probabilities(self, images: torch.Tensor) -> torch.Tensor:
+    def build(self, expert: str) -> nn.Module:
+        """A fresh net with the weights of `expert`, on the device; the caller may change it."""
+        self.check_has(expert)
+        return self._with_weights(clone(self.experts[expert]), expert)
+
+    def net(self, expert: str) -> nn.Module:
+        """The shared net of `expert`, not to be changed; of many only those used last are kept."""
+        with self._building:
+            if expert not in self._nets:
+                self.check_has(expert)
+                net = self._with_weights(self.experts[expert], expert)
+                self._nets[expert] = use_test_statistics(net, self.study.prediction.norm_statistics)
+            self._nets.move_to_end(expert)
+            while len(self._nets) > MOST_NETS:
+                self._nets.popitem(last=False)
+            return self._nets[expert]
+
+    def logits(self, expert: str, images: torch.Tensor) -> torch.Tensor:
+        """Logits `[N, R, S, S]` of one expert for prepared slices; with `prediction.tta` their mean over four flips."""
+        net = self.net(expert)
+        # Passes that share statistics hold an image's own slices and nothing to fill them up.
+        if self.study.prediction.norm_statistics == "batch":
+            run = partial(forward, net, compute=self.compute)
+        else:
+            run = partial(run_passes, net, compute=self.compute)
+        if not self.study.prediction.tta:
+            return run(images)
+        return torch.stack([run(images.flip(axes)).flip(axes) for axes in FLIPS]).mean(dim=0)
+
+    def feature_net(self) -> ImageFeatures:
+        """phi: read with the global model's first convolutions, with the first site's where there is no global one."""
+        net = ImageFeatures(self.build(next(iter(self.experts))))
+        self.compute.place_net(net)
+        return net
+
+    def selector(self, kind: str | None = None) -> nn.Module:
+        """The selector's net, not to be changed; `kind` names another than the one in force."""
+        state, kind = self.check_selector(), kind or self.selection.kind
+        with self._building:
+            if kind not in self._selectors:
+                self._selectors[kind] = self._make_selector(state, kind)
+            return self._selectors[kind]
+
+    def _make_selector(self, state: State, kind: str) -> nn.Module:
+        if kind == STATISTICS:
+            closed = StatisticsSelector(self.feature_net(), required_discriminant(self.super_model))
+            return self.compute.place_net(closed).eval()
+        if kind == BOTH:
+            return MeanSelector(self.selector(TRAINED), self.selector(STATISTICS)).eval()
+        with torch.device("meta"):
+            net = build_selector(self.study.selector, self.channels, len(self.classes))
+        return self._place(net, clone(state), "selector")
+
+    def selector_probabilities(self, images: torch.Tensor, kind: str | None = None) -> torch.Tensor:
         """q = softmax(f_s(x)) as float64 `[N, classes]`; a class without a model cannot be chosen and gets 0."""
-        logits = forward(self.selector(), images, self.compute).double()
+        logits = run_passes(self.selector(kind), images, self.compute).double()
         absent = [index for index, name in enumerate(self.classes) if name not in self.experts]
         if len(absent) < len(self.classes):
             logits[:, absent] = -torch.inf
         return logits.softmax(dim=1)
 
     def restore(self, probabilities: torch.Tensor, size: tuple[int, int]) -> tuple[np.ndarray, torch.Tensor]:
-        """Label map `[Z, H, W]` and probabilities `[Z, R, H, W]` at `size`, from probabilities at the nets' size."""
-        native = restore_probabilities(probabilities, size)
+        """Label map `[Z, H, W]` and probabilities `[Z, R, H, W]` at `size`, from probabilities at the nets' size.
+
+        Regions of which validation showed that the largest piece serves better lose their islands.
+        """
+        native = restore_probabilities(largest_pieces(probabilities, self.one_piece), size)
         return regions_to_labels(native, self.task.regions), native
 
-    def predict(
-        self,
-        image: Image,
-        mode: str | None = None,
-        gamma: float | None = None,
-        site: str | None = None,
-        vote: str = "case",
-    ) -> Prediction:
-        """Segment one image; `mode` None is the method's own way, `site` is where the image comes from (mode `own`)."""
-        from fedsuper.inference.modes import ModeOptions, create_mode
-
-        chosen_mode = create_mode(self, mode, ModeOptions(gamma, site, vote))
-        images = self.prepare(image)
-        if chosen_mode.adapts:
-            chosen_mode.prepare([images])
-        return self.predict_prepared(images, image.size, chosen_mode)
-
-    def predict_prepared(self, images: torch.Tensor, size: tuple[int, int], mode: Mode) -> Prediction:
-        """Segment an image prepared before, with a mode made before; the mask gets height and width `size`."""
-        outcome = mode.predict(SliceBatch(self, [images]))
-        labels, probabilities = self.restore(outcome.probabilities, size)
-        return Prediction(
-            labels, probabilities, outcome.chosen, self.classes, outcome.selector, mode.gamma, outcome.details
-        )
+    def _with_weights(self, state: State, name: str) -> nn.Module:
+        with torch.device("meta"):  # no first weights are drawn that the expert's would replace
+            net = build_segmentation(self.study.model, self.channels, len(self.task.regions))
+        return self._place(net, state, name)
 
     def _place(self, net: nn.Module, state: State, name: str) -> nn.Module:
+        """The net with these very tensors, not copies of them."""
         try:
-            net.load_state_dict(state)
+            net.load_state_dict(state, assign=True)
         except RuntimeError as error:
-            line = " ".join(str(error).split())[:160]
-            raise FedSuperError(f"super model: the weights of '{name}' do not fit the study's net ({line}); "
-                                "the folder mixes two runs: copy it again") from None
-        return self.compute.place_net(net).eval()
+            raise misfit(name, " ".join(str(error).split())[:160]) from None
+        return self.compute.place_net(net.float()).eval()
 
 
-class SliceBatch:
-    """The prepared slices of one or more images, with every expert's output computed at most once per slice.
+def _cleaned_regions(super_model: SuperModel, switch: str, regions: list[str]) -> list[int]:
+    """The places of the regions that lose their islands: as validation chose (`auto`), none, or all."""
+    chosen = {"auto": super_model.manifest.get("one_piece") or [], "off": [], "on": regions}[switch]
+    return [place for place, region in enumerate(regions) if region in chosen]
 
-    `images` is `[N, C, S, S]`, the slices of all images one after the other; `sizes` says how many each image has.
-    Several modes evaluated on one batch share the experts' outputs.
-    """
 
-    def __init__(self, predictor: Predictor, cases: Sequence[torch.Tensor]) -> None:
-        self.predictor = predictor
-        self.images = torch.cat(list(cases))
-        self.sizes = [len(case) for case in cases]
-        self._logits: dict[str, torch.Tensor] = {}
-        self._known: dict[str, torch.Tensor] = {}
-        self._selector: torch.Tensor | None = None
-
-    def __len__(self) -> int:
-        return len(self.images)
-
-    def logits(self, expert: str, rows: torch.Tensor | None = None) -> torch.Tensor:
-        """The expert's logits for the slices `rows` (indices; all of them by default)."""
-        rows = torch.arange(len(self)) if rows is None else rows
-        known = self._known.setdefault(expert, torch.zeros(len(self), dtype=torch.bool))
-        missing = rows[~known[rows]]
-        if len(missing):
-            fresh = self.predictor.logits(expert, self.images[missing])
-            buffer = self._logits.setdefault(expert, torch.empty(len(self), *fresh.shape[1:]))
-            buffer[missing] = fresh
-            known[missing] = True
-        return self._logits[expert][rows]
-
-    def selector(self) -> torch.Tensor:
-        """The selector's probabilities, float64 `[N, classes]`."""
-        if self._selector is None:
-            self._selector = self.predictor.selector_probabilities(self.images)
-        return self._selector
-
-    def case_means(self, values: torch.Tensor) -> torch.Tensor:
-        """`[N, ...]` with each slice's values replaced by their mean over the slices of its image."""
-        parts = [part.mean(dim=0, keepdim=True).expand_as(part) for part in values.split(self.sizes)]
-        return torch.cat(parts)
+def misfit(name: str, how: str) -> FedSuperError:
+    """The error of weights that are not those of the study's net."""
+    return FedSuperError(f"super model: the weights of '{name}' do not fit the study's net ({how}); "
+                         "the folder mixes two runs: copy it again")

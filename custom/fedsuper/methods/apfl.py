@@ -24,9 +24,9 @@ from torch.func import functional_call
 
 from fedsuper.config import Strict
 from fedsuper.core.state import Models, State
-from fedsuper.methods.base import PERSONAL
-from fedsuper.methods.personalised import Personalised
-from fedsuper.methods.site import Site
+from fedsuper.methods.parts.personalized import Personalized
+from fedsuper.methods.protocol.role import PERSONAL
+from fedsuper.methods.protocol.site_round import SiteRound
 from fedsuper.train.learner import Batch, Learner
 
 OWN, ALPHA = "apfl-own", "apfl-alpha"
@@ -77,7 +77,7 @@ class APFLKnobs(Strict):
     adaptive: bool = False
 
 
-class APFL(Personalised):
+class APFL(Personalized[APFLKnobs]):
     """The global branch is FedAvg for any alpha. v_k starts from the model the site first receives."""
 
     name = "apfl"
@@ -85,14 +85,14 @@ class APFL(Personalised):
     keeps = "its own model v_k, alpha_k, the mixture, optimizer states"
     Knobs = APFLKnobs
 
-    def learners(self, site: Site) -> list[Learner]:
+    def learners(self, site: SiteRound) -> list[Learner]:
         (partner,) = super().learners(site)
         start = site.store.models.get(OWN) or site.received[self.shared]
         alpha = site.store.values.get(ALPHA, self.knobs.alpha)
         options = {"partner": partner, "alpha": alpha, "adaptive": self.knobs.adaptive}
         return [partner, site.learner(PERSONAL, start, MixtureLearner, **options)]
 
-    def uplink(self, site: Site, learners: Mapping[str, Learner]) -> Models:
+    def uplink(self, site: SiteRound, learners: Mapping[str, Learner]) -> Models:
         own = learners[PERSONAL]
         assert isinstance(own, MixtureLearner)
         site.store.models |= {OWN: own.state(), PERSONAL: own.deployed()}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from fedsuper.methods.fedavg import FedAvg
+from fedsuper.methods.protocol.method import NoKnobs
 
 
-class Centralized(FedAvg):
+class Centralized(FedAvg[NoKnobs]):
     """One pseudo-site holds the pooled data; a federation of one averages nothing.
 
     It cannot be run where data must stay apart, only where one machine sees the whole data root.

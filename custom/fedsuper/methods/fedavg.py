@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from fedsuper.config import Study
 from fedsuper.core.state import Models
 from fedsuper.core.supermodel import GLOBAL
-from fedsuper.methods.base import Method, Role
-from fedsuper.methods.server import Server, Update, average
-from fedsuper.methods.site import Site
+from fedsuper.methods.protocol.method import K, Method
+from fedsuper.methods.protocol.role import Role
+from fedsuper.methods.protocol.server import Server, Update
+from fedsuper.methods.protocol.site_round import SiteRound
 from fedsuper.train.learner import Learner
 
 
-class FedAvg(Method):
+class FedAvg(Method[K]):
     """Each site trains the global model on its own data; the server averages the copies by sample count.
 
     `shared` is the role of the averaged model. Methods whose averaged model is not FedAvg's own (Per-FedAvg,
@@ -31,12 +32,12 @@ class FedAvg(Method):
     def roles(self) -> list[Role]:
         return [Role(self.shared)]
 
-    def learners(self, site: Site) -> list[Learner]:
+    def learners(self, site: SiteRound) -> list[Learner]:
         return [site.learner(self.shared, site.received[self.shared])]
 
-    def uplink(self, site: Site, learners: Mapping[str, Learner]) -> Models:
+    def uplink(self, site: SiteRound, learners: Mapping[str, Learner]) -> Models:
         return {self.shared: learners[self.shared].state()}
 
     def aggregate(self, server: Server, updates: dict[str, Update]) -> Models:
-        mean = average(updates, self.shared)
+        mean = self.mean(updates, self.shared)
         return {} if mean is None else {self.shared: mean}

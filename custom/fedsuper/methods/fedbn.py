@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from torch import nn
 
 from fedsuper.core.partition import norm_entries
-from fedsuper.methods.partly_shared import PartlyShared
+from fedsuper.methods.parts.partly_shared import PartlyShared
+from fedsuper.methods.protocol.method import NoKnobs
 
 
-class FedBN(PartlyShared):
-    """Each site normalises its own way; all other weights are averaged."""
+class FedBN(PartlyShared[NoKnobs]):
+    """Each site normalizes its own way; all other weights are averaged."""
 
     name = "fedbn"
     paper = "Li et al. 2021; IOP-FL Table I"

@@ -27,13 +27,17 @@ from fedsuper.core.partition import output_layer
 from fedsuper.core.spectrum import low_amplitudes, with_amplitudes
 from fedsuper.core.state import Models
 from fedsuper.core.supermodel import GLOBAL
+from fedsuper.errors import FedSuperError
 from fedsuper.methods.fedavg import FedAvg
-from fedsuper.methods.server import Server, Update
-from fedsuper.methods.site import Site
+from fedsuper.methods.protocol.nets import input_planes
+from fedsuper.methods.protocol.server import Server, Update
+from fedsuper.methods.protocol.site_round import SiteRound
+from fedsuper.methods.protocol.upload import Upload
 from fedsuper.train.learner import Batch, Learner
 from fedsuper.train.seeding import generator
 
 BANK = "bank"
+BRIGHTEST = 100.0  # no prepared pixel is further from zero: they are standardized
 
 
 class FedDGKnobs(Strict):
@@ -67,8 +71,9 @@ class EpisodicLearner(Learner):
 
     def restyle(self, images: torch.Tensor) -> torch.Tensor:
         """Each image with its amplitudes moved a random way towards those of a random entry of the bank."""
-        picked = self.bank[torch.randint(len(self.bank), (len(images),), generator=self.random)].to(images)
-        share = torch.rand(len(images), 1, 1, 1, generator=self.random).to(images)
+        picked = self.bank[torch.randint(len(self.bank), (len(images),), generator=self.random)]
+        picked = self.compute.move(picked).to(images.dtype)
+        share = self.compute.move(torch.rand(len(images), 1, 1, 1, generator=self.random)).to(images.dtype)
         own = low_amplitudes(images, self.knobs.window)
         return with_amplitudes(images, (1 - share) * own + share * picked, self.knobs.window)
 
@@ -85,7 +90,7 @@ class EpisodicLearner(Learner):
         return value + self.knobs.contrast * contrast(vectors, bands, self.knobs.temperature)
 
 
-class FedDG(FedAvg):
+class FedDG(FedAvg[FedDGKnobs]):
     """FedAvg with episodic local steps.
 
     The bank (a few kilobytes) rides along in every round; a site adds its spectra once, as long as the server lacks
@@ -106,20 +111,33 @@ class FedDG(FedAvg):
         banks = {key: state for key, state in server.models.items() if key.startswith(f"{BANK}/")}
         return super().downlink(server, site) | banks
 
-    def learners(self, site: Site) -> list[Learner]:
+    def learners(self, site: SiteRound) -> list[Learner]:
         others = [key for key in sorted(site.received) if key.startswith(f"{BANK}/") and key != f"{BANK}/{site.name}"]
         if not others:
             return super().learners(site)
         bank = torch.cat([site.received[key]["amplitudes"] for key in others])
         random = generator(self.study.seed, site.name, site.round, "feddg")
-        options = {"bank": bank, "knobs": self.knobs, "random": random}
-        return [site.learner(GLOBAL, site.received[GLOBAL], EpisodicLearner, **options)]
+        start = site.received[GLOBAL]
+        return [site.learner(GLOBAL, start, EpisodicLearner, bank=bank, knobs=self.knobs, random=random)]
 
-    def uplink(self, site: Site, learners: Mapping[str, Learner]) -> Models:
+    def uplink(self, site: SiteRound, learners: Mapping[str, Learner]) -> Models:
         sent = super().uplink(site, learners)
         if f"{BANK}/{site.name}" in site.received:
             return sent
+        if len(set(site.train.cases)) < site.minimum:
+            raise FedSuperError(f"{site.name}: feddg sends spectra of single images, and those of fewer than "
+                                f"{site.minimum} patients do not leave this site; use another method")
         return sent | {BANK: {"amplitudes": low_amplitudes(site.train.images[: self.knobs.bank], self.knobs.window)}}
+
+    def uploads(self, server: Server, site: str, sent: Models) -> dict[str, Upload]:
+        """The spectra come once: an amplitude is at most the sum of its image's pixels."""
+        declared = super().uploads(server, site, sent)
+        if f"{BANK}/{site}" in sent:
+            return declared
+        count, size = min(self.knobs.bank, server.samples[site]), self.study.image_size
+        images = torch.zeros(count, input_planes(self.study, server.task), size, size)
+        like = {"amplitudes": low_amplitudes(images, self.knobs.window)}
+        return declared | {BANK: Upload(like, least=0, most=BRIGHTEST * size**2)}
 
     def aggregate(self, server: Server, updates: dict[str, Update]) -> Models:
         banks = {f"{BANK}/{site}": update.models[BANK] for site, update in updates.items() if BANK in update.models}

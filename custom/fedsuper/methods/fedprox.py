@@ -15,7 +15,7 @@ from torch import nn
 
 from fedsuper.config import Strict
 from fedsuper.methods.fedavg import FedAvg
-from fedsuper.methods.site import Site
+from fedsuper.methods.protocol.site_round import SiteRound
 from fedsuper.train.learner import Learner
 
 
@@ -35,14 +35,14 @@ class FedProxKnobs(Strict):
     mu: float = Field(0.01, ge=0)
 
 
-class FedProx(FedAvg):
+class FedProx(FedAvg[FedProxKnobs]):
     """FedAvg whose sites are tied to the global model by a spring. Sites keep nothing that attendance could upset."""
 
     name = "fedprox"
     paper = "Li et al. 2020; FedSM section 4"
     Knobs = FedProxKnobs
 
-    def learners(self, site: Site) -> list[Learner]:
+    def learners(self, site: SiteRound) -> list[Learner]:
         (learner,) = super().learners(site)
         if self.knobs.mu > 0:
             anchor = [weight.detach().clone() for weight in learner.net.parameters()]

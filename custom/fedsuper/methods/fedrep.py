@@ -17,8 +17,8 @@ from fedsuper.config import Strict
 from fedsuper.core.partition import freeze, head_entries
 from fedsuper.core.state import Models
 from fedsuper.core.supermodel import GLOBAL
-from fedsuper.methods.partly_shared import PartlyShared
-from fedsuper.methods.site import Site
+from fedsuper.methods.parts.partly_shared import PartlyShared
+from fedsuper.methods.protocol.site_round import SiteRound
 from fedsuper.train.learner import Learner
 
 
@@ -44,7 +44,7 @@ class FedRepKnobs(Strict):
     head_epochs: int = Field(4, ge=0)
 
 
-class FedRep(PartlyShared):
+class FedRep(PartlyShared[FedRepKnobs]):
     """Heads are private, the body is FedAvg's."""
 
     name = "fedrep"
@@ -56,7 +56,7 @@ class FedRep(PartlyShared):
     def private_entries(self, net: nn.Module) -> frozenset[str]:
         return head_entries(net, None if self.knobs.head_layers == "auto" else self.knobs.head_layers)
 
-    def local_update(self, site: Site) -> Models:
+    def local_update(self, site: SiteRound) -> Models:
         head_epochs = self.knobs.head_epochs if self.private else 0
         body_epochs = self.study.local_epochs if self.public else 0
         options: dict[str, Any] = {"head": self.private, "body": self.public, "head_epochs": head_epochs}

@@ -13,11 +13,12 @@ import torch
 from torch import nn
 
 from fedsuper.core.metrics import dice_scores
+from fedsuper.core.mode import MIX
 from fedsuper.core.state import State, clone
-from fedsuper.methods.base import Role
-from fedsuper.methods.selector import SelectorLearner
-from fedsuper.methods.site import Site
-from fedsuper.methods.two_phases import ExpertSelector, TwoPhases
+from fedsuper.methods.parts.selector import SelectorLearner
+from fedsuper.methods.parts.two_phases import ExpertSelector, TwoPhases
+from fedsuper.methods.protocol.role import Role
+from fedsuper.methods.protocol.site_round import SiteRound
 from fedsuper.train.learner import Batch
 from fedsuper.train.loop import predict
 
@@ -45,16 +46,16 @@ class MixingLearner(SelectorLearner):
 class MixingSelector(ExpertSelector):
     """Trained through the mixture's loss; the site keeps the experts."""
 
-    def receive(self, site: Site, experts: list[State]) -> None:
+    def receive(self, site: SiteRound, experts: list[State]) -> None:
         site.store.models |= {f"{FROZEN}{index}": clone(state) for index, state in enumerate(experts)}
 
-    def learner(self, site: Site, net: nn.Module) -> SelectorLearner:
+    def learner(self, site: SiteRound, net: nn.Module) -> SelectorLearner:
         learner = MixingLearner(net, site, torch.empty(0), self.kind == "local")
         learner.loss = site.loss
         learner.experts = [expert.eval() for expert in self._experts(site)]
         return learner
 
-    def score(self, site: Site, role: Role, state: State) -> dict[str, float]:
+    def score(self, site: SiteRound, role: Role, state: State) -> dict[str, float]:
         """The Dice of the mixture on validation images."""
         net = site.selector(state, self.classes(site.classes))
         images = site.val.images
@@ -63,7 +64,7 @@ class MixingSelector(ExpertSelector):
         reached = dice_scores(mixture(weights, outputs) > 0.5, site.val.masks)
         return {f"val/{role.name}": float(reached.mean(dim=0).mean())}
 
-    def _experts(self, site: Site) -> list[nn.Module]:
+    def _experts(self, site: SiteRound) -> list[nn.Module]:
         count = self.classes(site.classes)
         return [site.segmentation(site.store.models[f"{FROZEN}{index}"]) for index in range(count)]
 
@@ -75,7 +76,5 @@ class FedSMEnsemble(TwoPhases):
     paper = "FedSM section 3.1.1"
     travels = "2w down and up; then K+1 models down once, s down and up"
     keeps = "optimizer state; in phase 2 the K+1 frozen models"
-    mode = "mix"
-
-    def make_selector(self) -> MixingSelector:
-        return MixingSelector(self.study)
+    mode = MIX
+    selector_kind = MixingSelector

@@ -13,12 +13,13 @@ import torch
 from torch import nn
 
 from fedsuper.core.metrics import dice_scores
+from fedsuper.core.mode import SELECT_ALL
 from fedsuper.core.state import State
-from fedsuper.data.dataset import Samples
-from fedsuper.methods.base import Role
-from fedsuper.methods.selector import SelectorLearner
-from fedsuper.methods.site import Site
-from fedsuper.methods.two_phases import ExpertSelector, TwoPhases
+from fedsuper.data.prepared.samples import Samples
+from fedsuper.methods.parts.selector import SelectorLearner
+from fedsuper.methods.parts.two_phases import ExpertSelector, TwoPhases
+from fedsuper.methods.protocol.role import Role
+from fedsuper.methods.protocol.site_round import SiteRound
 from fedsuper.train.learner import Loss
 from fedsuper.train.loop import predict
 
@@ -27,7 +28,7 @@ EXPERTISE = "expertise"
 
 def image_losses(logits: torch.Tensor, masks: torch.Tensor, loss: Loss) -> torch.Tensor:
     """L(h, y) of every image alone, float64 `[N]`."""
-    pairs = zip(logits.split(1), masks.to(logits.dtype).split(1), strict=True)
+    pairs = zip(torch.split(logits, 1), torch.split(masks.to(logits.dtype), 1), strict=True)
     return torch.stack([loss(output, mask).double() for output, mask in pairs])
 
 
@@ -36,30 +37,30 @@ def best_expert(losses: torch.Tensor) -> torch.Tensor:
     return losses.argmin(dim=0)
 
 
-class LabelledSelector(ExpertSelector):
+class LabeledSelector(ExpertSelector):
     """Cross-entropy against the best expert of each image.
 
     The site keeps the labels of its training images and, of its validation images, every expert's loss and Dice: what
     the selector's choice is worth can then be read from a table, and the experts need not be kept.
     """
 
-    def receive(self, site: Site, experts: list[State]) -> None:
+    def receive(self, site: SiteRound, experts: list[State]) -> None:
         nets = [site.segmentation(state) for state in experts]
         train = [predict(net, site.train.images, site.compute) for net in nets]
         labels = best_expert(torch.stack([image_losses(logits, site.train.masks, site.loss) for logits in train]))
         site.store.models[EXPERTISE] = {"label": labels} | self._table(site, site.val, nets)
 
-    def _table(self, site: Site, samples: Samples, nets: list[nn.Module]) -> State:
+    def _table(self, site: SiteRound, samples: Samples, nets: list[nn.Module]) -> State:
         logits = [predict(net, samples.images, site.compute) for net in nets]
         return {
             "val-loss": torch.stack([image_losses(each, samples.masks, site.loss) for each in logits]),
             "val-dice": torch.stack([dice_scores(each > 0, samples.masks).mean(dim=1) for each in logits]),
         }
 
-    def learner(self, site: Site, net: nn.Module) -> SelectorLearner:
+    def learner(self, site: SiteRound, net: nn.Module) -> SelectorLearner:
         return SelectorLearner(net, site, site.store.models[EXPERTISE]["label"], self.kind == "local")
 
-    def score(self, site: Site, role: Role, state: State) -> dict[str, float]:
+    def score(self, site: SiteRound, role: Role, state: State) -> dict[str, float]:
         """The Dice its choices reach on validation images, and how often they are the best expert."""
         known = site.store.models[EXPERTISE]
         net = site.selector(state, self.classes(site.classes))
@@ -76,7 +77,5 @@ class FedSMExtra(TwoPhases):
     paper = "FedSM Algorithms 3 and 4"
     travels = "2w down and up; then K+1 models down once, s down and up"
     keeps = "optimizer state; in phase 2 its images' labels"
-    mode = "select-all"
-
-    def make_selector(self) -> LabelledSelector:
-        return LabelledSelector(self.study)
+    mode = SELECT_ALL
+    selector_kind = LabeledSelector

@@ -9,9 +9,9 @@ from __future__ import annotations
 from pydantic import Field
 
 from fedsuper.config import Strict
-from fedsuper.methods.base import PERSONAL
-from fedsuper.methods.personalised import Personalised
-from fedsuper.methods.site import Site
+from fedsuper.methods.parts.personalized import Personalized
+from fedsuper.methods.protocol.role import PERSONAL
+from fedsuper.methods.protocol.site_round import SiteRound
 
 
 class FTKnobs(Strict):
@@ -21,7 +21,7 @@ class FTKnobs(Strict):
     lr: float | None = Field(None, gt=0)
 
 
-class FT(Personalised):
+class FT(Personalized[FTKnobs]):
     """Training rounds are FedAvg's; everything personal happens once, at the end, without the server."""
 
     name = "ft"
@@ -29,7 +29,7 @@ class FT(Personalised):
     travels = "w down, w up"
     Knobs = FTKnobs
 
-    def final_update(self, site: Site) -> None:
+    def final_update(self, site: SiteRound) -> None:
         start = site.received[self.shared]
         learner = site.learner(PERSONAL, start, lr=self.knobs.lr)
 

@@ -22,9 +22,9 @@ from pydantic import Field
 from fedsuper.config import Strict
 from fedsuper.core.state import Models
 from fedsuper.core.supermodel import GLOBAL
-from fedsuper.methods.base import PERSONAL
-from fedsuper.methods.personalised import Personalised
-from fedsuper.methods.site import Site
+from fedsuper.methods.parts.personalized import Personalized
+from fedsuper.methods.protocol.role import PERSONAL
+from fedsuper.methods.protocol.site_round import SiteRound
 from fedsuper.train.learner import Batch, GradientLearner, Learner
 
 Vector = list[torch.Tensor]
@@ -73,7 +73,7 @@ class PerFedAvgKnobs(Strict):
     delta: float = Field(0.001, gt=0)
 
 
-class PerFedAvg(Personalised):
+class PerFedAvg(Personalized[PerFedAvgKnobs]):
     """The averaged model is a starting point; each site deploys it one gradient step further."""
 
     name = "per-fedavg"
@@ -81,11 +81,11 @@ class PerFedAvg(Personalised):
     keeps = "optimizer state"
     Knobs = PerFedAvgKnobs
 
-    def learners(self, site: Site) -> list[Learner]:
+    def learners(self, site: SiteRound) -> list[Learner]:
         delta = self.knobs.delta if self.knobs.hessian == "free" else None
         return [site.learner(self.shared, site.received[self.shared], MetaLearner, alpha=self.knobs.alpha, delta=delta)]
 
-    def candidates(self, site: Site) -> Models:
+    def candidates(self, site: SiteRound) -> Models:
         start = site.received[self.shared]
         learner = site.learner(PERSONAL, start, GradientLearner)
         assert isinstance(learner, GradientLearner)

@@ -19,11 +19,11 @@ from pydantic import Field, model_validator
 
 from fedsuper.config import Strict
 from fedsuper.core.state import Models, combine
-from fedsuper.methods.base import PERSONAL
 from fedsuper.methods.fedprox import proximal
-from fedsuper.methods.personalised import Personalised
-from fedsuper.methods.server import Server, Update
-from fedsuper.methods.site import Site
+from fedsuper.methods.parts.personalized import Personalized
+from fedsuper.methods.protocol.role import PERSONAL
+from fedsuper.methods.protocol.server import Server, Update
+from fedsuper.methods.protocol.site_round import SiteRound
 from fedsuper.train.learner import Batch, Learner
 
 
@@ -37,7 +37,7 @@ class MoreauLearner(Learner):
         self.inner_steps = inner_steps
         self.pull = eta * leash
 
-    def step(self, batch: Batch) -> float:
+    def step(self, batch: Batch) -> torch.Tensor:
         values = [super(MoreauLearner, self).step(batch) for _ in range(self.inner_steps)]
         with torch.no_grad():
             for anchor, theta in zip(self.anchor, self.net.parameters(), strict=True):
@@ -65,19 +65,19 @@ class PFedMeKnobs(Strict):
         return self
 
 
-class PFedMe(Personalised):
+class PFedMe(Personalized[PFedMeKnobs]):
     """w_g averages the anchors; theta_k stays at its site."""
 
     name = "pfedme"
     paper = "Dinh et al. 2020; FedSM Table 6, IOP-FL Table I"
     Knobs = PFedMeKnobs
 
-    def learners(self, site: Site) -> list[Learner]:
+    def learners(self, site: SiteRound) -> list[Learner]:
         knobs = self.knobs
         options = {"leash": knobs.leash, "inner_steps": knobs.inner_steps, "eta": knobs.eta, "lr": knobs.inner_lr}
         return [site.learner(PERSONAL, site.received[self.shared], MoreauLearner, **options)]
 
-    def uplink(self, site: Site, learners: Mapping[str, Learner]) -> Models:
+    def uplink(self, site: SiteRound, learners: Mapping[str, Learner]) -> Models:
         learner = learners[PERSONAL]
         assert isinstance(learner, MoreauLearner)
         theta = site.store.models[PERSONAL] = learner.state()

@@ -23,9 +23,11 @@ import torch
 from fedsuper.core.state import Models, State
 from fedsuper.core.supermodel import GLOBAL
 from fedsuper.methods.fedavg import FedAvg
-from fedsuper.methods.nets import trainable
-from fedsuper.methods.server import Server, Update, average, zeros_like
-from fedsuper.methods.site import Site
+from fedsuper.methods.protocol.method import NoKnobs
+from fedsuper.methods.protocol.nets import trainable
+from fedsuper.methods.protocol.server import Server, Update, zeros_like
+from fedsuper.methods.protocol.site_round import SiteRound
+from fedsuper.methods.protocol.upload import Upload
 from fedsuper.train.learner import Batch, Learner
 
 CONTROL = "control"
@@ -41,9 +43,9 @@ class CorrectedLearner(Learner):
     @property
     def lr(self) -> float:
         """The step size eta."""
-        return self.optimizer.param_groups[0]["lr"]
+        return float(self.optimizer.param_groups[0]["lr"])
 
-    def step(self, batch: Batch) -> float:
+    def step(self, batch: Batch) -> torch.Tensor:
         value = super().step(batch)
         with torch.no_grad():
             for name, weight in self.net.named_parameters():
@@ -51,11 +53,11 @@ class CorrectedLearner(Learner):
         return value
 
 
-class Scaffold(FedAvg):
+class Scaffold(FedAvg[NoKnobs]):
     """Controls cover the trainable parameters; buffers are averaged as in FedAvg.
 
     Attendance: an absent site keeps c_k, and c adds only the changes of those present, with p_k over ALL sites and not
-    renormalised. So c = sum_k p_k c_k holds whoever attends.
+    renormalized. So c = sum_k p_k c_k holds whoever attends.
     """
 
     name = "scaffold"
@@ -70,12 +72,12 @@ class Scaffold(FedAvg):
     def downlink(self, server: Server, site: str) -> Models:
         return super().downlink(server, site) | {CONTROL: server.models[CONTROL]}
 
-    def learners(self, site: Site) -> list[Learner]:
+    def learners(self, site: SiteRound) -> list[Learner]:
         own, shared = self._own(site), site.received[CONTROL]
         correction = {name: (shared[name] - own[name]).to(site.compute.device) for name in shared}
         return [site.learner(GLOBAL, site.received[GLOBAL], CorrectedLearner, correction=correction)]
 
-    def uplink(self, site: Site, learners: Mapping[str, Learner]) -> Models:
+    def uplink(self, site: SiteRound, learners: Mapping[str, Learner]) -> Models:
         learner = learners[GLOBAL]
         assert isinstance(learner, CorrectedLearner)
         start, shared, old, end = site.received[GLOBAL], site.received[CONTROL], self._own(site), learner.state()
@@ -86,13 +88,16 @@ class Scaffold(FedAvg):
         site.store.models[CONTROL] = new
         return {GLOBAL: end, CONTROL: {name: new[name] - old[name] for name in new}}
 
+    def uploads(self, server: Server, site: str, sent: Models) -> dict[str, Upload]:
+        return super().uploads(server, site, sent) | {CONTROL: Upload(sent[CONTROL])}
+
     def aggregate(self, server: Server, updates: dict[str, Update]) -> Models:
-        change = average(updates, CONTROL)
+        change = self.mean(updates, CONTROL)
         if change is None:
             return {}
         share = sum(update.samples for update in updates.values()) / sum(server.samples.values())
         control = {name: total + share * change[name] for name, total in server.models[CONTROL].items()}
         return super().aggregate(server, updates) | {CONTROL: control}
 
-    def _own(self, site: Site) -> State:
+    def _own(self, site: SiteRound) -> State:
         return site.store.models.get(CONTROL) or zeros_like(site.received[CONTROL])

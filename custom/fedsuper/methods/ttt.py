@@ -18,9 +18,10 @@ from fedsuper.config import Strict
 from fedsuper.core.state import Models, clone
 from fedsuper.core.supermodel import GLOBAL, SuperModel
 from fedsuper.methods.fedavg import FedAvg
-from fedsuper.methods.nets import input_planes, segmentation_net
-from fedsuper.methods.server import Server, Update, average
-from fedsuper.methods.site import Site
+from fedsuper.methods.protocol.nets import input_planes, segmentation_net
+from fedsuper.methods.protocol.server import Server, Update
+from fedsuper.methods.protocol.site_round import SiteRound
+from fedsuper.methods.protocol.upload import Upload, model
 from fedsuper.models.rotation import ROTATION_HEAD, TURNS, RotationHead, deepest_features, rotation_loss
 from fedsuper.train.learner import Batch, Learner, make_optimizer
 from fedsuper.train.seeding import generator
@@ -41,7 +42,7 @@ class RotationLearner(Learner):
     The rotation task gets the images as they are: after random flips a half turn could not be told from none.
     """
 
-    def __init__(self, role: str, site: Site, head: nn.Module, weight: float) -> None:
+    def __init__(self, role: str, site: SiteRound, head: nn.Module, weight: float) -> None:
         both = nn.ModuleDict({"net": site.segmentation(site.received[role]), "head": head.to(site.compute.device)})
         optimizer = make_optimizer(list(both.parameters()), site.study.optimizer)
         super().__init__(role, both, optimizer, site.loss, site.compute)
@@ -57,13 +58,13 @@ class RotationLearner(Learner):
             turns = torch.randint(TURNS, (len(batch.index),), generator=self.random)
             pairs = zip(self.images[batch.index], turns.tolist(), strict=True)
             turned = self.compute.place(torch.stack([torch.rot90(image, turn, (1, 2)) for image, turn in pairs]))
-            return value + self.weight * rotation_loss(self.segmentation, self.head, turned, turns.to(turned.device))
+            return value + self.weight * rotation_loss(self.segmentation, self.head, turned, self.compute.move(turns))
 
     def state(self) -> dict[str, torch.Tensor]:
         return clone(self.segmentation.state_dict())
 
 
-class TTT(FedAvg):
+class TTT(FedAvg[TTTKnobs]):
     """The model that mode `ttt` starts from; untouched at test time it is a global model like FedAvg's."""
 
     name = "ttt"
@@ -82,7 +83,7 @@ class TTT(FedAvg):
     def downlink(self, server: Server, site: str) -> Models:
         return super().downlink(server, site) | {ROTATION_HEAD: server.models[ROTATION_HEAD]}
 
-    def learners(self, site: Site) -> list[Learner]:
+    def learners(self, site: SiteRound) -> list[Learner]:
         state = site.received[ROTATION_HEAD]
         head = RotationHead(state["weight"].shape[1])
         head.load_state_dict(state)
@@ -90,13 +91,16 @@ class TTT(FedAvg):
         site.restore_optimizer(learner)
         return [learner]
 
-    def uplink(self, site: Site, learners: Mapping[str, Learner]) -> Models:
+    def uplink(self, site: SiteRound, learners: Mapping[str, Learner]) -> Models:
         learner = learners[self.shared]
         assert isinstance(learner, RotationLearner)
         return super().uplink(site, learners) | {ROTATION_HEAD: clone(learner.head.state_dict())}
 
+    def uploads(self, server: Server, site: str, sent: Models) -> dict[str, Upload]:
+        return super().uploads(server, site, sent) | {ROTATION_HEAD: model(sent[ROTATION_HEAD])}
+
     def aggregate(self, server: Server, updates: dict[str, Update]) -> Models:
-        head = average(updates, ROTATION_HEAD)
+        head = self.mean(updates, ROTATION_HEAD)
         moved = super().aggregate(server, updates) | {BEST_HEAD: self._head(server)}
         return moved if head is None else moved | {ROTATION_HEAD: head}
 

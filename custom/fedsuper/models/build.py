@@ -1,48 +1,37 @@
-"""From configuration to nets, and the weights every model of a study starts from."""
+"""From settings to nets, and the weights every model of a study starts from."""
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
+from typing import Any, Protocol
 
 import torch
 from torch import nn
 
-from fedsuper.config import ModelConfig, SelectorConfig
 from fedsuper.core.state import State, clone
 from fedsuper.errors import FedSuperError
+from fedsuper.models.net import NetSettings
+from fedsuper.models.registry import SELECTORS
 
 
-def build_segmentation(config: ModelConfig, channels: int, regions: int) -> nn.Module:
+class NamesSelector(Protocol):
+    """Settings that say which selector net is meant."""
+
+    @property
+    def net(self) -> str: ...
+
+
+def build_segmentation(config: NetSettings, channels: int, regions: int) -> nn.Module:
     """A 2D net from `channels` input planes to one logit map per region."""
-    if config.name == "plain-unet":
-        from fedsuper.models.plain_unet import PlainUNet
-
-        return PlainUNet(channels, regions, config.channels, norm=config.norm)
-    from monai.networks.nets import UNet
-
-    strides = config.strides or (2,) * (len(config.channels) - 1)
-    return UNet(
-        spatial_dims=2,
-        in_channels=channels,
-        out_channels=regions,
-        channels=config.channels,
-        strides=strides,
-        num_res_units=config.residual_units,
-        norm=config.norm,
-    )
+    return _module(config.built_by or config.target, **config.arguments(channels, regions))
 
 
-def build_selector(config: SelectorConfig, channels: int, classes: int) -> nn.Module:
+def build_selector(config: NamesSelector, channels: int, classes: int) -> nn.Module:
     """The classifier that tells which site an image resembles."""
     if classes < 1:
         raise FedSuperError(f"selector: at least one site is needed, got {classes}")
-    if config.net == "vgg11":
-        from fedsuper.models.selector_vgg import VGG11Selector
-
-        return VGG11Selector(channels, classes)
-    from fedsuper.models.selector_small import SmallSelector
-
-    return SmallSelector(channels, classes)
+    return _module(SELECTORS[config.net], channels=channels, classes=classes)
 
 
 def first_weights(build: Callable[[], nn.Module], seed: int) -> State:
@@ -55,10 +44,7 @@ def first_weights(build: Callable[[], nn.Module], seed: int) -> State:
         return clone(build().state_dict())
 
 
-def smallest_image(config: ModelConfig) -> int:
-    """The image side must be a multiple of this for the skip connections to meet."""
-    strides = config.strides or (2,) * (len(config.channels) - 1)
-    product = 1
-    for stride in strides:
-        product *= stride
-    return product
+def _module(target: str, **arguments: Any) -> nn.Module:
+    package, _, name = target.rpartition(".")
+    net: nn.Module = getattr(importlib.import_module(package), name)(**arguments)
+    return net

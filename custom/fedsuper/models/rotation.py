@@ -44,7 +44,8 @@ def deepest_features(net: nn.Module, images: Tensor) -> Tensor:
     try:
         net(images)
     except _Reached as reached:
-        return reached.args[0]
+        features: Tensor = reached.args[0]
+        return features
     finally:
         for hook in hooks:
             hook.remove()

@@ -14,7 +14,7 @@ class SmallSelector(nn.Module):
     """Four strided convolutions, then a linear layer on the mean and the spread of every feature map.
 
     What tells cameras apart is tint, vignetting, field of view and noise texture rather than anatomy. So there is no
-    normalisation layer: batch statistics would subtract the very site that is to be recognised (a site's batches hold
+    normalization layer: batch statistics would subtract the very site that is to be recognized (a site's batches hold
     that site alone), and instance statistics its tint. Mean and standard deviation over positions keep the texture and
     make the net independent of the input's size.
     """
@@ -24,7 +24,8 @@ class SmallSelector(nn.Module):
         layers: list[nn.Module] = []
         for before, after in zip((channels, *WIDTHS), WIDTHS, strict=False):
             convolution = nn.Conv2d(before, after, 3, stride=2, padding=1)
-            nn.init.kaiming_normal_(convolution.weight, a=0.1)
+            if not convolution.weight.is_meta:  # drawing for nothing would import torch's compiler
+                nn.init.kaiming_normal_(convolution.weight, a=0.1)
             layers += [convolution, nn.LeakyReLU(0.1)]
         self.body = nn.Sequential(*layers)
         self.head = nn.Linear(2 * WIDTHS[-1], classes)
@@ -37,4 +38,5 @@ class SmallSelector(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits (image, site)."""
-        return self.head(self.features(x))
+        logits: Tensor = self.head(self.features(x))
+        return logits

@@ -33,8 +33,10 @@ class VGG11Selector(nn.Module):
 
     def features(self, images: torch.Tensor) -> torch.Tensor:
         """The pooled embedding the linear head reads."""
-        return self.body(images).mean(dim=(2, 3))
+        hidden: torch.Tensor = self.body(images)
+        return hidden.mean(dim=(2, 3))
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Logits over the sites."""
-        return self.head(self.features(images))
+        logits: torch.Tensor = self.head(self.features(images))
+        return logits

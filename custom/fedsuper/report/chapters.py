@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from fedsuper.errors import FedSuperError
-from fedsuper.report.reading import POOLED, Entry, Run, read_run
-from fedsuper.report.unseen import UnseenSite
+from fedsuper.evaluation.comparisons import Comparison, baselines_of, compare_methods
+from fedsuper.evaluation.run_files.tables import Threshold
+from fedsuper.report.runs import POOLED, Entry, Run, read_run
 
 # Names as papers print them; any other method is shown as it is called.
 NAMES = {
@@ -46,10 +48,12 @@ class Chapter:
 
     @property
     def entries(self) -> list[Entry]:
+        """The methods of all runs."""
         return [entry for run in self.runs for entry in run.entries]
 
     @property
     def regions(self) -> list[str]:
+        """What is segmented."""
         return list(self.task.get("regions", {}))
 
     @property
@@ -69,9 +73,28 @@ class Chapter:
         return "images of the site left out" if self.unseen else "images" if split == "all" else f"{split} images"
 
     @property
-    def unseen(self) -> list[UnseenSite]:
-        """The sites that were left out of training in turn."""
-        return [site for run in self.runs for site in run.unseen]
+    def unseen(self) -> dict[str, list[list[Threshold]]]:
+        """The sites that were left out of training in turn, with the thresholds tried on them."""
+        return {site: tried for run in self.runs for site, tried in run.unseen.items()}
+
+    @cached_property
+    def comparisons(self) -> list[Comparison]:
+        """Every method against the baselines, by label: as one run wrote them, or made across several runs."""
+        if len(self.runs) == 1 and "paired" in self.runs[0].metrics:
+            labels = {entry.method: entry.label for entry in self.entries}
+            try:
+                written = [Comparison.from_json(pair) for pair in self.runs[0].metrics["paired"]]
+                return [replace(found, a=labels[found.a], b=labels[found.b]) for found in written]
+            except (KeyError, TypeError):  # of an earlier version
+                pass
+        entries = [entry for entry in self.scored if entry.images]
+        first = {entry.method: entry.label for entry in reversed(entries)}
+        baselines = [first[method] for method in baselines_of([entry.method for entry in entries])]
+        return compare_methods({entry.label: entry.scores_by_seed() for entry in entries}, baselines)
+
+    def against(self, entry: Entry) -> list[Comparison]:
+        """An entry against each baseline."""
+        return [found for found in self.comparisons if found.a == entry.label]
 
 
 def read_chapters(folders: Sequence[Path]) -> list[Chapter]:

@@ -1,6 +1,6 @@
 """Named models and plain JSON in one safetensors file: the form of every checkpoint. No pickle.
 
-One file is one atomic write: a checkpoint is there whole or not at all, and a torn one is recognised.
+One file is one atomic write: a checkpoint is there whole or not at all, and a torn one is recognized.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ def unflatten(flat: dict[str, torch.Tensor]) -> Models:
 
 
 def save_models(path: Path, models: Models, values: dict[str, Any] | None = None) -> None:
-    """Write models and values atomically; the tensors' digest is kept so that damage is noticed."""
+    """Write models and values atomically; a digest of both is kept so that damage is noticed."""
     from safetensors.torch import save_file
 
-    # Contiguous copies: safetensors refuses tensors that share memory.
-    flat = {key: tensor.detach().cpu().contiguous().clone() for key, tensor in flatten(models).items()}
+    flat = _apart({key: tensor.detach().cpu().contiguous() for key, tensor in flatten(models).items()})
     plain = json.dumps(values or {}, allow_nan=False)
-    header = {"values": plain, "digest": digest(flat), "roles": json.dumps(list(models))}
+    header = {"values": plain, "roles": json.dumps(list(models))}
+    header["digest"] = _whole_digest(flat, header)
     atomic_write(Path(path), lambda temporary: save_file(flat, temporary, metadata=header))
 
 
@@ -59,10 +59,27 @@ def load_models(path: Path) -> tuple[Models, dict[str, Any]]:
     except (SafetensorError, OSError, KeyError, ValueError) as error:
         raise FedSuperError(f"{path}: torn or not a FedSuper checkpoint ({' '.join(str(error).split())[:120]}); "
                             "remove it and resume from an older one") from None
-    if digest(flat) != header.get("digest"):
+    if _whole_digest(flat, header) != header.get("digest"):
         raise FedSuperError(f"{path}: its contents do not match its digest; remove it and resume from an older one")
     models = unflatten(flat)
     return {role: models.get(role, {}) for role in roles}, values
+
+
+def _apart(flat: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """safetensors refuses tensors that share memory: those, and only those, are copied."""
+    seen: set[int] = set()
+    for key, tensor in flat.items():
+        place = tensor.untyped_storage().data_ptr()
+        if place in seen or tensor.untyped_storage().nbytes() != tensor.nbytes:
+            flat[key] = tensor.clone()
+        seen.add(place)
+    return flat
+
+
+def _whole_digest(flat: dict[str, torch.Tensor], header: dict[str, str]) -> str:
+    """SHA-256 over the tensors and the plain values beside them."""
+    told = json.dumps([digest(flat), header["values"], header["roles"]])
+    return hashlib.sha256(told.encode()).hexdigest()
 
 
 def digest(flat: dict[str, torch.Tensor]) -> str:
@@ -71,5 +88,5 @@ def digest(flat: dict[str, torch.Tensor]) -> str:
     for name in sorted(flat):
         tensor = flat[name].contiguous()
         sha.update(f"{name}|{tensor.dtype}|{tuple(tensor.shape)}".encode())
-        sha.update(tensor.reshape(-1).view(torch.uint8).numpy().tobytes() if tensor.numel() else b"")
+        sha.update(tensor.reshape(-1).view(torch.uint8).numpy().data if tensor.numel() else b"")
     return sha.hexdigest()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
@@ -11,6 +12,10 @@ from torch import nn
 from fedsuper.config import OptimizerConfig
 from fedsuper.core.state import State, clone
 from fedsuper.train.device import Compute
+from fedsuper.train.optimizers import SGD, Adam
+
+if TYPE_CHECKING:
+    from fedsuper.train.private_steps import PrivateSteps
 
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
@@ -29,16 +34,25 @@ class Batch:
 
 
 def make_optimizer(parameters: list[nn.Parameter], config: OptimizerConfig) -> torch.optim.Optimizer:
-    """The study's optimizer, the same for every method so that a difference is a difference of methods."""
+    """The study's optimizer, the same for every method so that a difference is a difference of methods.
+
+    All parameters are stepped together: in one fused kernel on CUDA, elsewhere operation by operation (`foreach`),
+    which gives the bits of a loop over the parameters.
+    """
+    fused = any(parameter.device.type == "cuda" for parameter in parameters)
+    together = {"fused": True} if fused else {"foreach": True}
     if config.name == "sgd":
-        return torch.optim.SGD(parameters, config.lr, momentum=config.momentum, weight_decay=config.weight_decay)
-    return torch.optim.Adam(
-        parameters, config.lr, betas=config.betas, weight_decay=config.weight_decay, amsgrad=config.name == "amsgrad"
+        return SGD(
+            parameters, config.lr, momentum=config.momentum, weight_decay=config.weight_decay, **together
+        )
+    amsgrad = config.name == "amsgrad"
+    return Adam(
+        parameters, config.lr, betas=config.betas, weight_decay=config.weight_decay, amsgrad=amsgrad, **together
     )
 
 
 class Learner:
-    """Minimises loss(net(x), y) plus an optional penalty.
+    """Minimizes loss(net(x), y) plus an optional penalty.
 
     A method overrides `objective` (another loss), `gradients` (another direction, the study's optimizer still takes the
     step) or `step` (more or less than one optimizer step per batch).
@@ -53,6 +67,7 @@ class Learner:
         self.loss = loss
         self.compute = compute
         self.penalty: Callable[[nn.Module], torch.Tensor] | None = None
+        self.private: PrivateSteps | None = None
         self.steps = 0
         self._scaler = torch.amp.GradScaler(compute.device.type, enabled=compute.amp == "fp16")
 
@@ -70,18 +85,18 @@ class Learner:
     def gradients(self, batch: Batch) -> torch.Tensor:
         """Fill the parameters' gradients, scaled as mixed precision asks; returns the loss."""
         value = self.objective(batch)
-        self._scaler.scale(value).backward()
+        torch.autograd.backward(self._scaler.scale(value))
         return value.detach()
 
-    def step(self, batch: Batch) -> float:
-        """One optimizer step on one batch; returns the loss before it."""
+    def step(self, batch: Batch) -> torch.Tensor:
+        """One optimizer step on one batch; returns the loss before it, on the device: reading it would wait for it."""
         self.optimizer.zero_grad(set_to_none=True)
-        value = self.gradients(batch)
+        value = self.gradients(batch) if self.private is None else self.private.gradients(self, batch)
         scale = self._scaler.get_scale()
         self._scaler.step(self.optimizer)
         self._scaler.update()
         self.steps += int(self._scaler.get_scale() >= scale)  # half precision skips a step that overflowed
-        return float(value)
+        return value
 
     def gradient_of(self, value: torch.Tensor) -> list[torch.Tensor]:
         """d value / d parameters, unscaled, without touching the parameters' own gradients."""
@@ -120,24 +135,41 @@ class Learner:
     def load_optimizer_state(self, state: State) -> None:
         """The inverse of `optimizer_state`."""
         parameters = dict(self.net.named_parameters())
+        fused = self.optimizer.defaults.get("fused")  # then the count of steps lies on the device as well
         for key, tensor in state.items():
             slot, _, name = key.partition("|")
-            target = tensor.clone() if slot == "step" else tensor.to(self.compute.device, copy=True)
-            self.optimizer.state[parameters[name]][slot] = target
+            device = torch.device("cpu") if slot == "step" and not fused else self.compute.device
+            self.optimizer.state[parameters[name]][slot] = tensor.to(device, copy=True)
 
 
 class GradientLearner(Learner):
     """Sums the gradient over all images it sees, at fixed weights, instead of stepping."""
 
     images = 0
+    epochs = 0
 
-    def step(self, batch: Batch) -> float:
+    def start_epoch(self) -> None:
+        super().start_epoch()
+        self.epochs += 1
+
+    def step(self, batch: Batch) -> torch.Tensor:
+        if self.private is not None:
+            total, value = self.private.clipped_sum(self, batch)
+            for parameter, slope in zip(self.parameters, total, strict=True):
+                parameter.grad = slope if parameter.grad is None else parameter.grad + slope
+            self.images += len(batch.images)
+            return value
         value = self.objective(batch)
-        (value * len(batch.images)).backward()
+        torch.autograd.backward(value * len(batch.images))
         self.images += len(batch.images)
-        return float(value.detach())
+        return value.detach()
 
     def mean_gradient(self) -> list[torch.Tensor]:
         """The mean over images, in the order of `parameters`; zeros where nothing flowed."""
         count = max(self.images, 1)
+        if self.private is not None:  # every epoch adds each image once more to the same sum
+            for parameter in self.parameters:
+                total = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+                parameter.grad = total + self.epochs * self.private.draw(parameter)
+            self.private = None  # drawn once
         return [torch.zeros_like(p) if p.grad is None else p.grad / count for p in self.parameters]

@@ -2,8 +2,10 @@
 
 import json
 
-from fedsuper.bench import outside
+import pytest
+
 from fedsuper.data.synthetic import retina
+from fedsuper.studies import outside
 
 TINY = outside.STUDY | {
     "rounds": 1,
@@ -13,6 +15,7 @@ TINY = outside.STUDY | {
 }
 
 
+@pytest.mark.slow
 def test_every_row_is_there_and_the_second_call_trains_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(retina, "OUTSIDE_IMAGES", 3)
     monkeypatch.setattr(outside, "VARIANTS", {outside.UNTUNED: {"epochs": 0}, "level: global": {"level": "global"}})

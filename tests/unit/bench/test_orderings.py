@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedsuper.bench.orderings import BATCH, CLAIMS, FURTHER_ROWS, Claim, findings, main, orderings_markdown
-from fedsuper.config import parse_study
-from fedsuper.engines.compare import variant
+from fedsuper.config.reading import parse_study
 from fedsuper.errors import FedSuperError
 from fedsuper.methods import METHODS
+from fedsuper.studies.compare import variant
+from fedsuper.studies.orderings import BATCH, CLAIMS, FURTHER_ROWS, Claim, findings, main, orderings_markdown
 
 
 def write_scores(folder: Path, shifts: dict[str, list[float]]) -> Path:

@@ -6,9 +6,11 @@ import pytest
 import torch
 from torch import nn
 
-from fedsuper.config import ModelConfig
 from fedsuper.core.partition import freeze, head_entries, norm_entries, output_layer
-from fedsuper.models import build_segmentation
+from fedsuper.models.build import build_segmentation
+from fedsuper.models.net import NetSettings
+from fedsuper.models.nets.plain_unet import PlainUNetSettings
+from fedsuper.models.nets.unet import UNetSettings
 
 
 class OddNames(nn.Module):
@@ -34,13 +36,13 @@ def test_norm_layers_are_found_by_type() -> None:
 @pytest.mark.parametrize(
     ("config", "expected"),
     [
-        (ModelConfig(channels=(4, 8), norm="batch"), True),
-        (ModelConfig(channels=(4, 8), norm="instance"), False),
-        (ModelConfig(name="plain-unet", channels=(4, 8), norm="batch"), True),
-        (ModelConfig(name="plain-unet", channels=(4, 8), norm="instance"), True),
+        (UNetSettings(channels=(4, 8), norm="batch"), True),
+        (UNetSettings(channels=(4, 8), norm="instance"), False),
+        (PlainUNetSettings(channels=(4, 8), norm="batch"), True),
+        (PlainUNetSettings(channels=(4, 8), norm="instance"), True),
     ],
 )
-def test_what_the_nets_of_a_study_keep(config: ModelConfig, expected: bool) -> None:
+def test_what_the_nets_of_a_study_keep(config: NetSettings, expected: bool) -> None:
     net = build_segmentation(config, 1, 1)
     entries = norm_entries(net)
     assert bool(entries) == expected and entries <= set(net.state_dict())
@@ -51,12 +53,12 @@ def test_what_the_nets_of_a_study_keep(config: ModelConfig, expected: bool) -> N
 @pytest.mark.parametrize(
     "config",
     [
-        ModelConfig(channels=(4, 8), residual_units=2),
-        ModelConfig(channels=(2, 4, 4, 4), residual_units=0),
-        ModelConfig(name="plain-unet", channels=(4, 8)),
+        UNetSettings(channels=(4, 8), residual_units=2),
+        UNetSettings(channels=(2, 4, 4, 4), residual_units=0),
+        PlainUNetSettings(channels=(4, 8)),
     ],
 )
-def test_a_head_is_the_end_of_the_net(config: ModelConfig) -> None:
+def test_a_head_is_the_end_of_the_net(config: NetSettings) -> None:
     net = build_segmentation(config, 1, 2)
     everything = set(net.state_dict())
     assert head_entries(net, 0) == frozenset()
@@ -72,12 +74,12 @@ def test_a_head_is_the_end_of_the_net(config: ModelConfig) -> None:
 @pytest.mark.parametrize(
     ("config", "reads"),
     [
-        (ModelConfig(channels=(4, 8, 16), residual_units=2), 8),
-        (ModelConfig(channels=(4, 8, 16), residual_units=0), 8),
-        (ModelConfig(name="plain-unet", channels=(4, 8)), 4),
+        (UNetSettings(channels=(4, 8, 16), residual_units=2), 8),
+        (UNetSettings(channels=(4, 8, 16), residual_units=0), 8),
+        (PlainUNetSettings(channels=(4, 8)), 4),
     ],
 )
-def test_the_output_layer_reads_features_and_the_head_begins_there(config: ModelConfig, reads: int) -> None:
+def test_the_output_layer_reads_features_and_the_head_begins_there(config: NetSettings, reads: int) -> None:
     net = build_segmentation(config, 1, 2)
     layer = output_layer(net)
     assert layer.in_channels == reads and layer.out_channels == 2

@@ -38,9 +38,17 @@ def test_amplitudes_are_swapped_and_phases_and_high_frequencies_kept() -> None:
 
 
 def test_the_windows_size_is_the_papers() -> None:
-    assert half_width(100, 200, 0.01) == 1 and half_width(99, 200, 0.01) == 0
+    assert half_width(100, 200, 0.01) == 1 and half_width(200, 200, 0.01) == 2
     assert low_amplitudes(images(0), 0.25).shape == (2, 3, 7, 7)
     assert half_width(4, 4, 0.49) == 1, "the window stays inside the spectrum"
+
+
+def test_a_small_z_scored_image_takes_another_look_all_the_same() -> None:
+    """Below 100 px the default share rounds to the mean alone, which is 0 after z-scoring: nothing would change."""
+    x, other = (each - each.mean(dim=(1, 2, 3), keepdim=True) for each in (images(0, size=64), images(1, size=64) ** 3))
+    moved = with_amplitudes(x[:, :1], low_amplitudes(other[:, :1], 0.01), 0.01)
+    assert half_width(64, 64, 0.01) == 1 and half_width(64, 64, 0.0) == 0
+    assert float((moved - x[:, :1]).abs().max()) > 0.01
 
 
 def square() -> torch.Tensor:

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsuper.core.supermodel import gate
+from fedsuper.core.supermodel import SuperModel, gate
 
 LOGITS = st.lists(st.lists(st.floats(-30, 30), min_size=3, max_size=3), min_size=1, max_size=8)
 GAMMAS = st.floats(0, 1)
@@ -56,3 +56,41 @@ def test_below_one_over_k_the_global_model_is_never_picked(logits: list[list[flo
 def test_equality_with_gamma_is_not_enough() -> None:
     q = torch.tensor([[0.5, 0.25, 0.25]])
     assert gate(q, 0.5).tolist() == [-1] and gate(q, 0.499).tolist() == [0]
+
+
+# --- the one codec ----------------------------------------------------------------------------------------------------
+
+
+def a_state(value: float) -> dict[str, torch.Tensor]:
+    return {"w": torch.full((2,), value)}
+
+
+def test_a_super_model_comes_back_from_its_parts() -> None:
+    whole = SuperModel(
+        ["B", "A", "never trained"], a_state(0), {"A": a_state(1), "B": a_state(2)}, a_state(3), "select",
+        {"gamma": 0.5}, {"rotation": a_state(4)},
+    )
+    parts = whole.to_models()
+    assert list(parts) == ["global", "selector", "personal/B", "personal/A", "extra/rotation"]
+    back = SuperModel.from_models(parts, whole.sites, whole.mode, whole.manifest)
+    assert back.to_models() == parts and list(back.experts()) == ["global", "B", "A"]
+    assert (back.sites, back.mode, back.manifest) == (whole.sites, "select", {"gamma": 0.5})
+
+
+def test_absent_parts_stay_absent() -> None:
+    whole = SuperModel(["A"], personal={"A": a_state(1)}, mode="own")
+    back = SuperModel.from_models(whole.to_models(), ["A"], "own", {})
+    assert back.global_model is None and back.selector is None and not back.extras
+
+
+def test_a_site_called_like_a_fixed_part_does_not_take_its_place() -> None:
+    whole = SuperModel(["global", "selector"], a_state(0), {"global": a_state(1), "selector": a_state(2)}, a_state(3))
+    back = SuperModel.from_models(whole.to_models(), whole.sites, whole.mode, {})
+    assert back.global_model is not None and float(back.global_model["w"][0]) == 0
+    assert float(back.personal["global"]["w"][0]) == 1
+    assert back.selector is not None and float(back.selector["w"][0]) == 3
+
+
+def test_a_notebook_prints_a_line_and_no_weights() -> None:
+    shown = repr(SuperModel(["A"], a_state(0), {"A": a_state(1)}, a_state(2), "select", {"history": [1] * 999}))
+    assert "tensor" not in shown and "history" not in shown and len(shown) < 120 and "1 personalized" in shown

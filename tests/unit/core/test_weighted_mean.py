@@ -16,7 +16,7 @@ from fedsuper.errors import FedSuperError
 
 
 @given(lists_of_states(), st.data())
-def test_it_is_the_weighted_mean_with_normalised_weights(states: list[State], data: st.DataObject) -> None:
+def test_it_is_the_weighted_mean_with_normalized_weights(states: list[State], data: st.DataObject) -> None:
     weights = data.draw(st.lists(WEIGHTS, min_size=len(states), max_size=len(states)))
     total = math.fsum(weights)
     expected = sum(weight / total * vector(each) for weight, each in zip(weights, states, strict=True))

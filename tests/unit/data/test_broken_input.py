@@ -19,7 +19,7 @@ from data_roots import disc_label, png_bytes, prostate_root, retina_root, write_
 from PIL import Image as Pillow
 
 from fedsuper.data.dataset import load_samples
-from fedsuper.data.doctor import diagnose
+from fedsuper.data.doctor.examine import examine
 from fedsuper.data.layout import find_sites, list_items, resolve_site
 from fedsuper.data.preprocess import Preprocess
 from fedsuper.data.splits import RATIOS, split_items
@@ -177,10 +177,10 @@ BROKEN: dict[str, Broken] = {
     ),
     "broken link": Broken(lambda r: ((r / EYE).unlink(), (r / EYE).symlink_to(r / "gone.png")), EYE, "does not exist"),
     "link to itself": Broken(lambda r: ((r / EYE).unlink(), (r / EYE).symlink_to("eye1.png")), EYE, "cannot be read"),
-    "grey among colour": Broken(
+    "gray among color": Broken(
         picture(EYE, noise(32, 32)), "a/images", "mixes images of 1 and 3 channels", "warning", trains=True
     ),
-    "colour in a grey task": Broken(
+    "color in a gray task": Broken(
         task_file(channels=1, task="t"), "a/images/eye0.png", "has 3 channels, the task has 1"
     ),
     "turned by EXIF": Broken(
@@ -190,7 +190,7 @@ BROKEN: dict[str, Broken] = {
         "warning",
         trains=True,
     ),
-    "a grey site": Broken(
+    "a gray site": Broken(
         lambda r: [write_picture(r / f"b/images/eye{i}.png", noise(32, 32) + np.uint8(i)) for i in range(4)],
         "b/images",
         "hold 1 channel(s), those of the other sites 3",
@@ -249,7 +249,7 @@ BROKEN: dict[str, Broken] = {
         trains=True,
         sound=prostate_root,
     ),
-    "spacing of a kilometre": Broken(
+    "spacing of a kilometer": Broken(
         all_of(
             volume(CASE, noise(24, 20, 5), np.diag([1, 1, 1e6, 1])),
             volume(CASE_LABEL, noise(24, 20, 5) % 2, np.diag([1, 1, 1e6, 1])),
@@ -278,7 +278,7 @@ BROKEN: dict[str, Broken] = {
         volume(CASE_LABEL, -(noise(24, 20, 5) % 2).astype(np.int16)), CASE_LABEL, "values -1", sound=prostate_root
     ),
     "photograph as label": Broken(picture(EYE_LABEL, noise(32, 32)), EYE_LABEL, "holds the label values"),
-    "coloured label": Broken(picture(EYE_LABEL, noise(32, 32, 3)), EYE_LABEL, "colour picture"),
+    "colored label": Broken(picture(EYE_LABEL, noise(32, 32, 3)), EYE_LABEL, "color picture"),
     "jpeg label": Broken(
         all_of(removed(EYE_LABEL), picture("a/labels/eye1.jpg", disc_label((32, 32)))),
         "a/labels/eye1.jpg",
@@ -319,7 +319,7 @@ BROKEN: dict[str, Broken] = {
     "png label of a volume": Broken(
         all_of(removed(CASE_LABEL), picture("x/labels/case1.png", disc_label((24, 20)) % 2)),
         "x/labels/case1.png",
-        "is a raster file but its image",
+        "is a picture but its image",
         sound=prostate_root,
     ),
     "empty label": Broken(
@@ -342,7 +342,7 @@ BROKEN: dict[str, Broken] = {
         "a/images/eye1.png",
         "differs only in upper and lower case",
     ),
-    "sites differ in case": Broken(moved("b", "A"), "A", "only in upper and lower case", trains=True),
+    "sites differ in case": Broken(moved("b", "A"), "A", "only in upper and lower case"),
     "unprintable name": Broken(
         all_of(moved(EYE, "a/images/eye\x07.png"), moved(EYE_LABEL, "a/labels/eye\x07.png")),
         "a/images/eye\\x07.png",
@@ -422,7 +422,7 @@ def train_side(root: Path) -> None:
         folder = resolve_site(root, site)
         split = split_items(folder, list_items(folder, require_labels=True), RATIOS["fedsm"], seed=0)
         for items in split.values():
-            samples = load_samples(folder, items, task, Preprocess(16))
+            samples = load_samples(folder, items, task, Preprocess(image_size=16))
             assert samples.images.isfinite().all()
             assert samples.masks.max() <= 1
 
@@ -434,7 +434,7 @@ def test_there_are_enough_kinds() -> None:
 @pytest.mark.parametrize("sound", [retina_root, prostate_root])
 def test_the_sound_roots_are_sound(tmp_path: Path, sound: Callable[[Path], Path]) -> None:
     root = sound(tmp_path / "root")
-    assert diagnose(root) == []
+    assert examine(root).findings == []
     train_side(root)
 
 
@@ -443,7 +443,7 @@ def test_broken_input_is_named(tmp_path: Path, kind: str) -> None:
     broken = BROKEN[kind]
     root = broken.sound(tmp_path / "root")
     broken.spoil(root)
-    findings = diagnose(root)
+    findings = examine(root).findings
     expected = broken.file or str(root)
     told = [f for f in findings if f.file == expected.rstrip("/") or (not broken.file and f.file in (".", str(root)))]
     assert any(broken.words in f.what and f.level == broken.level for f in told), findings
@@ -461,11 +461,11 @@ def test_broken_input_is_named(tmp_path: Path, kind: str) -> None:
 def test_a_file_without_permission_is_named(tmp_path: Path) -> None:
     root = retina_root(tmp_path / "root")
     (root / EYE).chmod(0)
-    assert any("may not be read" in finding.what for finding in diagnose(root))
+    assert any("may not be read" in finding.what for finding in examine(root).findings)
 
 
 def test_the_cure_of_a_0_255_label_is_in_words(tmp_path: Path) -> None:
     root = retina_root(tmp_path / "root")
     BROKEN["0/255 label"].spoil(root)
-    (finding,) = [f for f in diagnose(root) if f.file == EYE_LABEL]
+    (finding,) = [f for f in examine(root).findings if f.file == EYE_LABEL]
     assert finding.level == "error" and finding.fix.startswith("save 255 as 1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -76,12 +77,12 @@ def test_sites_that_fit_are_no_problem(tmp_path: Path) -> None:
     assert table[1].split()[:4] == ["a", "6", "6", "3"] and table[3].split() == ["c", "broken"]
 
 
-def test_one_grey_picture_does_not_stop_a_site_but_a_grey_site_does(tmp_path: Path) -> None:
+def test_one_gray_picture_does_not_stop_a_site_but_a_gray_site_does(tmp_path: Path) -> None:
     root = retina_root(tmp_path, sites=("a", "b", "c"), images=6)
-    grey = np.random.default_rng(0).integers(0, 256, (6, 32, 32), dtype=np.uint8)
-    write_picture(root / "a" / "images" / "eye0.png", grey[0])
+    gray = np.random.default_rng(0).integers(0, 256, (6, 32, 32), dtype=np.uint8)
+    write_picture(root / "a" / "images" / "eye0.png", gray[0])
     for index in range(6):
-        write_picture(root / "b" / "images" / f"eye{index}.png", grey[index])
+        write_picture(root / "b" / "images" / f"eye{index}.png", gray[index])
     prints = {site: print_of(root, site) for site in "abc"}
     (problem,) = compare_fingerprints(prints, read_task(root))
     assert problem.startswith("b: its images have 1 channel(s), those of the other sites 3")
@@ -97,3 +98,10 @@ def test_other_regions_or_channels_and_broken_folders_are_named(tmp_path: Path) 
     problems = compare_fingerprints(prints, task)
     assert [problem.split(":")[0] for problem in problems] == ["b", "c"]
     assert "regions" in problems[0] and "restore it" in problems[1]
+
+
+def test_no_header_of_the_table_is_glued_to_another(tmp_path: Path) -> None:
+    root = retina_root(tmp_path, images=6)
+    head = describe_fingerprints({"a": print_of(root, "a")}).splitlines()[0]
+    assert re.split(r"  +", head)[:7] == ["site", "cases", "images", "channels", "height", "width", "median"]
+    assert re.split(r"  +", head)[7:] == [f"{name} area" for name in read_task(root).regions]

@@ -29,7 +29,7 @@ def test_site_n_is_the_nth_folder_unless_it_exists(tmp_path: Path) -> None:
             resolve_site(root, name)
 
 
-def test_a_site_that_was_taken_away_is_not_its_neighbour(tmp_path: Path) -> None:
+def test_a_site_that_was_taken_away_is_not_its_neighbor(tmp_path: Path) -> None:
     root = retina_root(tmp_path, sites=("site-1", "site-3"), images=1)
     assert resolve_site(root, "site-3") == root / "site-3"
     with pytest.raises(FedSuperError, match="has no site 'site-2'; name one of site-1, site-3$"):

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsuper.data.layout import Item, list_items
-from fedsuper.data.splits import PARTS, RATIOS, part_sizes, region_presence, split_items, write_splits
+from fedsuper.data.splits import PARTS, RATIOS, part_sizes, split_items
+from fedsuper.data.survey import Survey
 from fedsuper.data.task import read_task
 from fedsuper.errors import FedSuperError
 
@@ -85,24 +86,20 @@ def test_a_rare_region_reaches_every_part_in_proportion(rare: int, common: int, 
 def test_region_presence_reads_the_labels(tmp_path: Path) -> None:
     root = retina_root(tmp_path, sites=("a",))
     items = list_items(root / "a", True)
-    presence = region_presence(read_task(root))
+    presence = Survey(read_task(root)).presence
     assert {presence(item) for item in items} == {(True, True)}
     assert presence(Item("x", Path("x.png"), None, "x")) == (False, False)
     split = split_items(root / "a", items, RATIOS["fedsm"], 0, presence)
     assert [len(split[part]) for part in PARTS] == [2, 1, 1]
 
 
-def test_splits_json_wins_and_is_written_on_demand(tmp_path: Path) -> None:
+def test_splits_json_wins(tmp_path: Path) -> None:
     folder = retina_root(tmp_path, sites=("a",)) / "a"
     items = list_items(folder, True)
     fixed = {"train": ["eye3", "eye1"], "val": ["eye0"], "test": []}
     (folder / "splits.json").write_text(json.dumps(fixed))
     split = split_items(folder, items, RATIOS["fedsm"], 0)
     assert names(split) == {"train": ["eye1", "eye3"], "val": ["eye0"], "test": []}
-    (folder / "splits.json").unlink()
-    seeded = split_items(folder, items, RATIOS["fedsm"], 5)
-    assert json.loads(write_splits(folder, seeded).read_text()) == names(seeded)
-    assert split_items(folder, items, RATIOS["iop-fl"], 99) == seeded
 
 
 @pytest.mark.parametrize("ratios", [(1, 0, 0), (0.5, 0.5, float("nan")), (-1, 1, 1), (0.5, 0.5)])

@@ -28,7 +28,7 @@ def test_the_order_of_regions_is_the_order_of_the_file() -> None:
 
 
 def test_a_byte_order_mark_and_further_keys_do_no_harm(tmp_path: Path) -> None:
-    (tmp_path / "dataset.json").write_bytes(b"\xef\xbb\xbf" + json.dumps(RETINA | {"licence": "CC BY"}).encode())
+    (tmp_path / "dataset.json").write_bytes(b"\xef\xbb\xbf" + json.dumps(RETINA | {"license": "CC BY"}).encode())
     assert read_task(tmp_path).name == "retina"
 
 

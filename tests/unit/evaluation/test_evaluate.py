@@ -13,13 +13,13 @@ import pytest
 import torch
 from super_models import PROSTATE, constant_super_model, random_super_model
 
-from fedsuper.config import parse_study
-from fedsuper.data.image_io import read_label
+from fedsuper.config.reading import parse_study
+from fedsuper.data.images.io import read_label
 from fedsuper.data.layout import Item, list_items
 from fedsuper.data.splits import RATIOS, split_items
 from fedsuper.data.task import Task
 from fedsuper.errors import FedSuperError
-from fedsuper.evaluation.cases import CaseStore, LabelledCase, chunks, load_case, split_of
+from fedsuper.evaluation.cases import CaseStore, LabeledCase, chunks, load_case
 from fedsuper.evaluation.evaluate import (
     evaluate,
     evaluate_modes,
@@ -70,13 +70,12 @@ def test_the_split_is_the_one_of_the_study(tiny_root: Path) -> None:
 
 def test_parts_of_the_split(tiny_root: Path) -> None:
     study = parse_study({})
-    parts = [
-        {item.name for item in split_of(tiny_root / "site-2", study, TASK, part)} for part in ("train", "val", "test")
-    ]
-    everything = {item.name for item in split_of(tiny_root / "site-2", study, TASK, "all")}
+    store = CaseStore(tiny_root)
+    parts = [{item.name for item in store.items("site-2", part, study, TASK)} for part in ("train", "val", "test")]
+    everything = {item.name for item in store.items("site-2", "all", study, TASK)}
     assert set.union(*parts) == everything and sum(map(len, parts)) == len(everything)
     with pytest.raises(FedSuperError, match="has no part 'tset'; use train, val, test or all"):
-        split_of(tiny_root / "site-2", study, TASK, "tset")
+        CaseStore(tiny_root).items("site-2", "tset", study, TASK)
 
 
 def test_each_site_is_scored_with_its_own_model(tiny_root: Path) -> None:
@@ -137,10 +136,11 @@ def test_rows_carry_the_selectors_answer(tiny_root: Path) -> None:
 def test_a_sites_own_report_equals_the_evaluation(tiny_root: Path) -> None:
     model = random_super_model(SITES)
     rows = [row for row in evaluate(model, tiny_root, compute=CPU) if row.site == "site-2"]
-    items = split_of(tiny_root / "site-2", Predictor(model, CPU).study, TASK, "test")
+    items = CaseStore(tiny_root).items("site-2", "test", Predictor(model, CPU).study, TASK)
     scores = site_scores(model, tiny_root / "site-2", items, CPU, "site-2")
-    assert scores == pytest.approx(site_means(rows)) and scores["n"] == len(items)
     assert json.loads(json.dumps(scores)) == scores
+    assert 0 <= scores.pop("mean_low") <= scores["mean"] <= scores.pop("mean_high") <= 1
+    assert scores == pytest.approx(site_means(rows)) and scores["n"] == len(items)
     with pytest.raises(FedSuperError, match="no image to average over"):
         site_scores(model, tiny_root / "site-2", [], CPU, "site-2")
 
@@ -192,7 +192,7 @@ def test_images_are_prepared_once_for_all_methods(tiny_root: Path, monkeypatch: 
 
     loaded: list[str] = []
 
-    def counted(item: Item, *rest: Any) -> LabelledCase:
+    def counted(item: Item, *rest: Any) -> LabeledCase:
         loaded.append(item.name)
         return load_case(item, *rest)
 

@@ -14,9 +14,9 @@ from fedsuper.evaluation.outside import (
     outside_markdown,
     outside_modes,
     score_outside,
-    summarise_outside,
+    summarize_outside,
 )
-from fedsuper.inference.modes import create_mode
+from fedsuper.inference.modes.base import create_mode
 from fedsuper.inference.predictor import Predictor
 
 
@@ -44,7 +44,7 @@ def test_every_mode_is_a_row_and_a_missing_one_says_why(root):
         assert (row.problem is None) == (mode not in ("tent", "ttt"))
         assert len(row.images) == (4 if row.problem is None else 0)
     assert "model.norm: batch" in rows["tent"].problem and "method: ttt" in rows["ttt"].problem
-    table = outside_markdown(summarise_outside({0: list(rows.values())}))
+    table = outside_markdown(summarize_outside({0: list(rows.values())}))
     assert all(f"| {mode} |" in table for mode in rows) and table.count("not available") == 2
     best = np.max([[image.mean for image in rows[mode].images] for mode in ("global", *singles)], axis=0)
     assert [image.mean for image in rows["oracle"].images] == pytest.approx(best)
@@ -57,7 +57,7 @@ def test_oracle_takes_the_best_model_of_each_image_by_its_label(root):
     (oracle,) = score_outside(constant_super_model(answers), root, "north", ["oracle"])
     assert [image.chosen for image in oracle.images] == ["A", "B", "A", "B"]
     assert all(image.mean == 1 for image in oracle.images)
-    summary = summarise_outside({0: [oracle]})["oracle"]
+    summary = summarize_outside({0: [oracle]})["oracle"]
     assert summary["chosen"] == {"A": 0.5, "B": 0.5} and summary["mean"] == 1
 
 
@@ -81,7 +81,7 @@ def scored(mode: str, values: list[float], seconds: float = 1.0) -> OutsideRow:
 
 def test_summary_means_intervals_and_gain_over_the_baseline():
     baseline = scored("global-stats", [0.5, 0.7])
-    summary = summarise_outside({seed: [baseline, scored("route", [0.6, 0.8 + seed / 10], 3.0)] for seed in (0, 1)})
+    summary = summarize_outside({seed: [baseline, scored("route", [0.6, 0.8 + seed / 10], 3.0)] for seed in (0, 1)})
     route = summary["route"]
     assert route["mean"] == pytest.approx(0.725) and route["n"] == 4
     assert route["by_seed"] == {"0": pytest.approx(0.7), "1": pytest.approx(0.75)}
@@ -93,5 +93,5 @@ def test_summary_means_intervals_and_gain_over_the_baseline():
 
 
 def test_a_later_row_of_a_mode_replaces_an_earlier_one():
-    summary = summarise_outside({0: [OutsideRow("ttt", problem="no head"), scored("ttt", [0.4])]})
+    summary = summarize_outside({0: [OutsideRow("ttt", problem="no head"), scored("ttt", [0.4])]})
     assert summary["ttt"]["mean"] == pytest.approx(0.4)

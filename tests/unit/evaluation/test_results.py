@@ -15,9 +15,10 @@ from super_models import constant_super_model, random_super_model
 from fedsuper.errors import FedSuperError
 from fedsuper.evaluation.cases import CaseStore
 from fedsuper.evaluation.evaluate import ScoredImage
-from fedsuper.evaluation.results import Scored, merge_results, per_image_csv, score, write_results
+from fedsuper.evaluation.image_tables import Scored, per_image_csv
+from fedsuper.evaluation.results import merge_results, score, write_results
 from fedsuper.evaluation.selection import selection_frequencies, selector_report
-from fedsuper.evaluation.tables import results_table
+from fedsuper.evaluation.text_tables import results_table
 from fedsuper.train.device import Compute
 
 CPU = Compute(torch.device("cpu"))
@@ -52,13 +53,14 @@ def test_seeds_are_averaged_and_their_spread_is_kept() -> None:
     assert low <= method["global"] <= high
 
 
-def test_methods_are_compared_in_pairs() -> None:
+def test_methods_are_held_against_the_baselines() -> None:
     better = [image(row.site, row.image, row.dice["disc"] + 0.05, row.dice["cup"] + 0.05) for row in ROWS]
-    metrics = merge_results([Scored("a", 0, better), Scored("b", 0, ROWS), Scored("c", 0, ROWS)], "eyes")
-    pairs = {(pair["a"], pair["b"]): pair for pair in metrics["paired"]}
-    assert set(pairs) == {("a", "b"), ("a", "c"), ("b", "c")}
-    assert pairs["a", "b"]["difference"] == pytest.approx(0.05) and pairs["b", "c"]["p"] == 1.0
-    assert all(pair["p_holm"] >= pair["p"] and pair["cases"] == 4 for pair in pairs.values())
+    runs = [Scored("new", 0, better), Scored("fedavg", 0, ROWS), Scored("local", 0, ROWS)]
+    pairs = {(pair["a"], pair["b"]): pair for pair in merge_results(runs, "eyes")["paired"]}
+    assert set(pairs) == {("new", "fedavg"), ("new", "local"), ("local", "fedavg"), ("fedavg", "local")}
+    assert pairs["new", "fedavg"]["overall"]["mean"] == pytest.approx(0.05)
+    assert pairs["local", "fedavg"]["p"] == 1.0
+    assert all(pair["p_holm"] >= pair["p"] and pair["overall"]["cases"] == 4 for pair in pairs.values())
 
 
 def test_notes_are_averaged_over_seeds() -> None:

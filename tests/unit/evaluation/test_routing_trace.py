@@ -8,8 +8,8 @@ from PIL import Image
 from super_models import RETINA, random_super_model
 
 from fedsuper.evaluation.evaluate import evaluate
-from fedsuper.evaluation.routing_trace import trace_routing
-from fedsuper.inference.routing_settings import with_routing
+from fedsuper.evaluation.exhibits.routing_trace import trace_routing
+from fedsuper.inference.overrides import with_routing
 
 
 @pytest.fixture

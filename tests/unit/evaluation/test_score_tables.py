@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fedsuper.evaluation.tables import results_table, text_table
+from fedsuper.evaluation.text_tables import results_table, text_table
 
 
 def metrics(seeds: list[int]) -> dict:
@@ -29,3 +29,13 @@ def test_several_seeds_show_their_spread() -> None:
 def test_columns_line_up() -> None:
     lines = text_table(["name", "value"], [["a", "1"], ["longer name", "12345678"]]).splitlines()
     assert len({len(line) for line in lines}) == 1
+
+
+def test_local_models_have_a_row_at_all_sites() -> None:
+    """FedSM's Table 3, "Client k Local": the mean over sites and over images of one site's model everywhere."""
+    found = {"per_site": {"A": {"mean": 0.9}, "B": {"mean": 0.8}}, "client_avg": 0.85, "global": 0.875,
+             "images": {"A": 3, "B": 1}, "site_by_model": {"A": {"A": 0.9, "B": 0.5}, "B": {"A": 0.4, "B": 0.8}}}
+    table = results_table({"methods": {"fedavg": found, "local": found}})
+    assert table.count("A's model") == 1, "other methods keep one row"
+    row = next(line for line in table.splitlines() if "A's model" in line)
+    assert row.split()[2:] == ["0.900", "0.500", "0.700", "0.800"]

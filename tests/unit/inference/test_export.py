@@ -1,114 +1,30 @@
-"""Exported nets give what the Predictor gives, export.json is enough to use them, no export is ever half there."""
+"""An export holds what it says, runs in MONAI's own tools, tells nobody's name, and is never half there."""
 
 from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from export_cases import description, predictor_of, saved, super_model_with
+from exported import Run
 from super_models import PROSTATE, RETINA, constant_super_model, random_super_model
 
 from fedsuper.cli import main
 from fedsuper.core.supermodel import SuperModel
 from fedsuper.data.preprocess import Preprocess
 from fedsuper.errors import FedSuperError
-from fedsuper.inference import export as module
-from fedsuper.inference.artefact import save_super_model
-from fedsuper.inference.export import export
-from fedsuper.inference.modes import create_mode
-from fedsuper.inference.predictor import Predictor, SliceBatch
-from fedsuper.train.device import Compute
+from fedsuper.inference.export import models as module
+from fedsuper.inference.export.models import export
 
-Run = Callable[[torch.Tensor], torch.Tensor]
 SITE = "St. Å/1 $x"
-STUDIES: dict[str, dict[str, Any]] = {
-    "unet": {"model": {"channels": [4, 8, 8], "residual_units": 1, "norm": "instance"}},
-    "plain-unet": {"model": {"name": "plain-unet", "channels": [4, 8], "norm": "batch"}, "selector": {"net": "vgg11"}},
-}
-
-
-@pytest.fixture(scope="module", params=list(STUDIES))
-def model(request: pytest.FixtureRequest) -> SuperModel:
-    return random_super_model([SITE], **STUDIES[request.param])
-
-
-@pytest.fixture(scope="module")
-def folder(model: SuperModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return saved(model, tmp_path_factory.mktemp("model"))
-
-
-@pytest.fixture(scope="module")
-def programs(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("pt2")  # an empty folder may be there already
-    assert {path.name for path in export(folder, "pt2", out)} == {path.name for path in out.iterdir()}
-    return out
-
-
-def saved(model: SuperModel, folder: Path) -> Path:
-    save_super_model(model, folder)
-    return folder
-
-
-def predictor_of(model: SuperModel) -> Predictor:
-    return Predictor(model, Compute(torch.device("cpu")))
 
 
 def images(count: int, channels: int = 3) -> torch.Tensor:
     return torch.randn(count, channels, 32, 32, generator=torch.Generator().manual_seed(count))
-
-
-def description(out: Path) -> dict[str, Any]:
-    return json.loads((out / "export.json").read_text(encoding="utf-8"))
-
-
-def assert_same_as_predictor(model: SuperModel, experts: dict[str, Run], selector: Run) -> None:
-    predictor = predictor_of(model)
-    assert list(experts) == ["global", SITE]
-    for count in (1, 5):
-        x = images(count)
-        for name, run in experts.items():
-            torch.testing.assert_close(run(x), predictor.logits(name, x), atol=1e-5, rtol=0)
-        q = selector(x).double().softmax(dim=1)
-        torch.testing.assert_close(q, predictor.selector_probabilities(x), atol=1e-5, rtol=0)
-
-
-def load_program(path: Path) -> Run:
-    return torch.export.load(path).module()
-
-
-def load_onnx(path: Path) -> Run:
-    session = pytest.importorskip("onnxruntime").InferenceSession(path, providers=["CPUExecutionProvider"])
-    return lambda x: torch.from_numpy(session.run(["logits"], {"image": x.numpy()})[0])
-
-
-def test_pt2_programs_reproduce_the_predictor(model: SuperModel, programs: Path) -> None:
-    told = description(programs)
-    experts = {name: load_program(programs / file) for name, file in told["models"].items()}
-    assert_same_as_predictor(model, experts, load_program(programs / told["selector"]))
-
-
-def test_pt2_programs_hold_no_pickle(programs: Path) -> None:
-    for path in programs.glob("*.pt2"):
-        with zipfile.ZipFile(path) as archive:
-            members = {name: archive.read(name) for name in archive.namelist()}
-        assert not [name for name, data in members.items() if name.endswith((".pt", ".pkl")) and data]
-        configs = [data for name, data in members.items() if name.endswith("_config.json")]
-        assert len(configs) == 2 and not [data for data in configs if b'"use_pickle": true' in data]
-
-
-def test_onnx_reproduces_the_predictor(tmp_path: Path) -> None:
-    for package in ("onnx", "onnxscript", "onnxruntime"):
-        pytest.importorskip(package)
-    model = random_super_model([SITE], **STUDIES["unet"])
-    files = export(saved(model, tmp_path / "model"), "onnx", tmp_path / "out")
-    told = description(tmp_path / "out")
-    assert len(files) == 4, "three nets, each with its weights inside, and export.json"
-    experts = {name: load_onnx(tmp_path / "out" / file) for name, file in told["models"].items()}
-    assert_same_as_predictor(model, experts, load_onnx(tmp_path / "out" / told["selector"]))
 
 
 def parsed(bundle: Path, net: str, **overrides: str) -> Run:
@@ -122,60 +38,123 @@ def parsed(bundle: Path, net: str, **overrides: str) -> Run:
     return torch.inference_mode()(parser.get_parsed_content(net))
 
 
-def parsed_experts(bundle: Path) -> dict[str, Run]:
-    files = description(bundle)["models"]
-    return {name: parsed(bundle, "network", model=Path(file).stem) for name, file in files.items()}
+def members(out: Path) -> dict[str, bytes]:
+    """Every file of an export, and every member of those that are archives."""
+    found = {str(path.relative_to(out)): path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    for path in out.rglob("*.pt2"):
+        with zipfile.ZipFile(path) as archive:
+            found |= {f"{path.name}:{name}": archive.read(name) for name in archive.namelist()}
+    return found
 
 
-def test_monai_parses_the_bundle_to_the_same_nets(model: SuperModel, folder: Path, tmp_path: Path) -> None:
+# --- the bundle -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", params=["unet", "plain-unet"])
+def bundle(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[SuperModel, Path]:
+    folder = tmp_path_factory.mktemp("bundle")
+    model = random_super_model([SITE], model={"name": request.param, "channels": [4, 8]})
+    export(saved(model, folder / "model"), "monai-bundle", folder / "out")
+    return model, folder / "out"
+
+
+def test_monai_verifies_the_metadata_without_a_network(bundle: tuple[SuperModel, Path]) -> None:
+    from monai.bundle import verify_metadata
+
+    configs = bundle[1] / "configs"
+    verify_metadata(meta_file=str(configs / "metadata.json"), filepath=str(configs / "metadata.schema.json"))
+
+
+@pytest.mark.parametrize("key", ["monai_version", "network_data_format", "required_packages_version", "authors"])
+def test_metadata_without_a_key_is_refused(key: str, bundle: tuple[SuperModel, Path], tmp_path: Path) -> None:
+    from monai.bundle import verify_metadata
+
+    told = json.loads((bundle[1] / "configs/metadata.json").read_text(encoding="utf-8"))
+    (tmp_path / "metadata.json").write_text(json.dumps({k: v for k, v in told.items() if k != key}))
+    schema = bundle[1] / "configs/metadata.schema.json"
+    with pytest.raises(ValueError, match=f"'{key}' is a required property"):
+        verify_metadata(meta_file=str(tmp_path / "metadata.json"), filepath=str(schema))
+
+
+def test_monai_verifies_the_net(bundle: tuple[SuperModel, Path]) -> None:
     from monai.bundle import verify_net_in_out
 
-    out = tmp_path / "bundle"
-    export(folder, "monai-bundle", out)
-    experts = parsed_experts(out)
-    assert_same_as_predictor(model, experts, parsed(out, "selector"))
-    x = images(1)
-    assert torch.equal(parsed(out, "network")(x), experts["global"](x)), "the global model is the default"
+    model, out = bundle
     config, meta = str(out / "configs" / "inference.json"), str(out / "configs" / "metadata.json")
     verify_net_in_out(net_id="network", meta_file=meta, config_file=config, device="cpu", bundle_root=str(out))
+    x = images(2)
+    assert torch.equal(parsed(out, "network")(x), predictor_of(model).logits("global", x)), "global is the default"
+    torch.testing.assert_close(
+        parsed(out, "network", model="personal-site-1")(x), predictor_of(model).logits(SITE, x), atol=1e-5, rtol=0
+    )
 
 
 def test_a_bundle_runs_nothing_that_a_site_is_named(tmp_path: Path) -> None:
     """MONAI's parser executes strings that begin with `$`; a super model may come from anywhere."""
     model = random_super_model([f"$open('{tmp_path / 'ran'}', 'w')"])
-    model.global_model = None
-    export(saved(model, tmp_path / "model"), "monai-bundle", tmp_path / "out")
-    for key in ("network", "selector"):
-        assert parsed(tmp_path / "out", key)(images(1)).shape[0] == 1
+    model.global_model, model.manifest["gamma"] = None, 0.0
+    export(saved(model, tmp_path / "model"), "monai-bundle", tmp_path / "out", name_sites=True)
+    assert parsed(tmp_path / "out", "network")(images(1)).shape[0] == 1
+    assert int(parsed(tmp_path / "out", "selector")(images(1))[1]) == 0
     texts = [path.read_text(encoding="utf-8") for path in (tmp_path / "out" / "configs").iterdir()]
-    assert len(texts) == 2 and not [text for text in texts if "open(" in text]
+    assert len(texts) == 3 and not [text for text in texts if "open(" in text]
     assert not (tmp_path / "ran").exists()
 
 
-def test_the_description_is_enough_to_select(tmp_path: Path) -> None:
-    """FedSM's gate by export.json and the nets alone, as another tool would do it, is the Predictor's."""
+# --- what is told -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("to", ["pt2", "onnx", "monai-bundle", "card"])
+def test_no_byte_names_a_site_or_this_machine(to: str, tmp_path: Path) -> None:
+    if to == "onnx":
+        pytest.importorskip("onnxscript")
+    model = random_super_model(["Lyon-Sud", "Graz"])
+    model.manifest["metrics"] = {"validation": {"personal/Graz": {"score": 0.5, "round": 1.0}},
+                                 "test": {"Graz": {"Graz": {"disc": 0.5, "cup": 0.5, "mean": 0.5, "n": 3}}}}
+    export(saved(model, tmp_path / "model"), to, tmp_path / "out")
+    held = members(tmp_path / "out")
+    assert held
+    for secret in ("Lyon", "Graz", str(tmp_path), str(Path(torch.__file__).parent), "fedsuper/inf"):
+        assert not [name for name, data in held.items() if secret.encode() in data or secret in name]
+
+
+def test_sites_that_agree_are_named(tmp_path: Path) -> None:
+    folder = saved(random_super_model(["Lyon", "Graz"]), tmp_path / "model")
+    assert main(["export", str(folder), "--to", "monai-bundle", "--out", str(tmp_path / "out"), "--name-sites"]) == 0
+    told = description(tmp_path / "out")
+    assert list(told["models"]) == ["global", "Lyon", "Graz"] and told["sites"] == ["Lyon", "Graz"]
+    assert (tmp_path / "out" / "models" / "personal-Lyon.safetensors").exists()
+    assert "| Lyon |" in (tmp_path / "out" / "MODEL_CARD.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_pt2_programs_hold_no_pickle(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    export(saved(super_model_with("expected-dice", tmp_path / "sites"), tmp_path / "model"), "pt2", out)
+    held = members(out)
+    assert not [name for name, data in held.items() if name.endswith((".pt", ".pkl")) and data]
+    configs = [data for name, data in held.items() if name.endswith("_config.json")]
+    assert len(configs) == 8 and not [data for data in configs if b'"use_pickle": true' in data]
+
+
+def test_the_description_says_how_to_use_the_nets(tmp_path: Path) -> None:
     model = random_super_model()
     export(saved(model, tmp_path / "model"), "monai-bundle", tmp_path / "out")
-    told, experts = description(tmp_path / "out"), parsed_experts(tmp_path / "out")
-    x = images(10) * torch.linspace(0.1, 3, 10)[:, None, None, None]
-    q = parsed(tmp_path / "out", "selector")(x).double().softmax(dim=1)
-    chosen = ["global" if row.max() <= told["gamma"] else told["selector_classes"][row.argmax()] for row in q]
-    probabilities = torch.cat([experts[name](one[None]).sigmoid() for name, one in zip(chosen, x, strict=True)])
-
-    predictor = predictor_of(model)
-    expected = create_mode(predictor, told["mode"]).predict(SliceBatch(predictor, x.split(1)))
-    assert chosen == expected.chosen and len(set(chosen)) > 1
-    torch.testing.assert_close(probabilities, expected.probabilities, atol=1e-5, rtol=0)
-    assert Preprocess.from_json(told["preprocess"]) == predictor.preprocess
+    told = description(tmp_path / "out")
+    assert Preprocess.model_validate(told["preprocess"]) == predictor_of(model).preprocess
     assert {"task": told["task"], "channels": told["channels"], "regions": told["regions"]} == RETINA
-    assert told["threshold"] == 0.5 and told["input"] == ["batch", *x.shape[1:]]
+    assert told["threshold"] == 0.5 and told["input"] == ["batch", 3, 32, 32]
+    assert (told["gate"], told["gamma"], told["selector_outputs"]) == ("threshold", 0.6, ["probabilities", "model"])
+    assert told["selector_classes"] == told["sites"] == ["site-1", "site-2", "site-3"]
+    assert set(told["sha256"]) == {*told["models"].values(), told["selector"]}
 
 
 def test_without_a_selector_there_is_no_gamma(tmp_path: Path) -> None:
     model = constant_super_model({"global": [True]}, mode="global", task=PROSTATE)
     export(saved(model, tmp_path / "model"), "monai-bundle", tmp_path / "out")
     told = description(tmp_path / "out")
-    assert (told["selector"], told["selector_classes"], told["gamma"]) == (None, None, None)
+    assert {told[key] for key in ("selector", "selector_classes", "selector_outputs", "gate", "gamma")} == {None}
     assert "selector" not in json.loads((tmp_path / "out/configs/inference.json").read_text(encoding="utf-8"))
 
 
@@ -189,7 +168,7 @@ def test_a_missing_super_model_is_one_line(tmp_path: Path, capsys: pytest.Captur
 
 
 def test_an_unknown_target_names_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(FedSuperError, match="--to torchscript.*monai-bundle, onnx, pt2"):
+    with pytest.raises(FedSuperError, match="--to torchscript.*monai-bundle, onnx, pt2, card"):
         export(tmp_path, "torchscript", tmp_path / "out")
 
 
@@ -217,13 +196,19 @@ def test_a_selector_of_another_run_is_refused(tmp_path: Path) -> None:
         export(saved(model, tmp_path / "model"), "pt2", tmp_path / "out")
 
 
-def test_an_export_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full_disk(program: Any, path: Path) -> None:
+@pytest.mark.parametrize(
+    ("stop", "told"),
+    [(OSError(28, "No space left on device"), FedSuperError), (KeyboardInterrupt(), KeyboardInterrupt)],
+)
+def test_an_export_that_is_stopped_leaves_nothing(
+    stop: BaseException, told: type[BaseException], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def half(program: Any, path: Path) -> None:
         Path(path).write_bytes(b"half")
-        raise OSError(28, "No space left on device")
+        raise stop
 
-    monkeypatch.setattr(torch.export, "save", full_disk)
+    monkeypatch.setattr(torch.export, "save", half)
     folder = saved(constant_super_model({"global": [True]}, mode="global", task=PROSTATE), tmp_path / "model")
-    with pytest.raises(FedSuperError, match=r"cannot be written \(No space left on device\)"):
+    with pytest.raises(told):
         export(folder, "pt2", tmp_path / "deep" / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["model"]

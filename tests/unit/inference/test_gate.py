@@ -11,12 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from super_models import constant_super_model, random_super_model
 
+from fedsuper.core.gamma_choice import GRID, TIE, choose_gamma
 from fedsuper.core.metrics import dice_scores
-from fedsuper.data.dataset import Samples
+from fedsuper.data.prepared.samples import Samples
 from fedsuper.errors import FedSuperError
-from fedsuper.inference.gate import GRID, TIE, choose_gamma, gamma_statistics, volume_sizes
-from fedsuper.inference.modes import ModeOptions, create_mode
-from fedsuper.inference.predictor import Predictor, SliceBatch
+from fedsuper.inference.gamma import batch_of, gamma_statistics, volume_sizes
+from fedsuper.inference.modes.base import ModeOptions, create_mode
+from fedsuper.inference.predictor import Predictor
+from fedsuper.inference.slice_batch import SliceBatch
+from fedsuper.models.selector_small import SmallSelector
+from fedsuper.models.selector_statistics import MeanSelector
 from fedsuper.train.device import Compute
 
 CPU = Compute(torch.device("cpu"))
@@ -38,7 +42,7 @@ def curve(dice: list[float], images: int = 4) -> dict:
 def test_the_curve_is_what_the_predictor_does_at_every_gamma() -> None:
     model = random_super_model()
     samples = some_samples([f"eye{index}" for index in range(12)])
-    statistics = gamma_statistics(model, samples, CPU)
+    statistics = gamma_statistics(batch_of(Predictor(model, CPU), samples), samples)
     predictor = Predictor(model, CPU)
     batch = SliceBatch(predictor, samples.images.split(1))
     for index, gamma in enumerate(GRID):
@@ -51,7 +55,8 @@ def test_the_curve_is_what_the_predictor_does_at_every_gamma() -> None:
 
 
 def test_share_of_global_rises_from_none_to_all() -> None:
-    statistics = gamma_statistics(random_super_model(), some_samples(list("abcdefgh")), CPU)
+    eight = some_samples(list("abcdefgh"))
+    statistics = gamma_statistics(batch_of(Predictor(random_super_model(), CPU), eight), eight)
     shares = statistics["to_global"]
     assert shares[0] == 0 and shares[-1] == 8 and shares == sorted(shares)
     assert json.loads(json.dumps(statistics)) == statistics
@@ -59,7 +64,8 @@ def test_share_of_global_rises_from_none_to_all() -> None:
 
 def test_a_saturated_selector_still_obeys_gamma_one() -> None:
     model = constant_super_model({"global": [True, True], "A": [False, False]}, q={"A": 1.0})
-    statistics = gamma_statistics(model, some_samples(["a", "b"]), CPU)
+    two = some_samples(["a", "b"])
+    statistics = gamma_statistics(batch_of(Predictor(model, CPU), two), two)
     assert statistics["to_global"] == [0] * (len(GRID) - 1) + [2]
 
 
@@ -68,7 +74,7 @@ def test_a_volume_counts_once_and_is_gated_as_a_whole() -> None:
     assert volume_sizes(names) == [3, 2, 1]
     model = random_super_model()
     samples = some_samples(names)
-    statistics = gamma_statistics(model, samples, CPU)
+    statistics = gamma_statistics(batch_of(Predictor(model, CPU), samples), samples)
     assert statistics["images"] == 3
     predictor = Predictor(model, CPU)
     batch = SliceBatch(predictor, samples.images.split([3, 2, 1]))
@@ -120,3 +126,17 @@ def test_a_curve_of_another_version_names_its_site() -> None:
     other = curve([0.1] * len(GRID)) | {"gamma": [0.0, 1.0]}
     with pytest.raises(FedSuperError, match="far: its gamma curve"):
         choose_gamma({"near": curve([0.1] * len(GRID)), "far": other}, "auto")
+
+
+def test_two_selectors_as_one_have_the_mean_of_their_probabilities_and_both_their_features() -> None:
+    first, second = (selector_of(seed) for seed in (0, 1))
+    both, images = MeanSelector(first, second), torch.randn(3, 3, 32, 32)
+    with torch.no_grad():
+        mean = (first(images).softmax(dim=1) + second(images).softmax(dim=1)) / 2
+        assert torch.allclose(both(images).exp().float(), mean, atol=1e-6)
+        assert both.features(images).shape == (3, 2 * first.features(images).shape[1])
+
+
+def selector_of(seed: int) -> SmallSelector:
+    torch.manual_seed(seed)
+    return SmallSelector(3, 4).eval()

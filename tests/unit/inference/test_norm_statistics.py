@@ -1,14 +1,18 @@
 """The global model with the test images' own norm statistics."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from routed_nets import NETS, expert_net, images, make_experts
 from super_models import random_super_model
 from torch import nn
 
-from fedsuper.inference.modes import create_mode
+from fedsuper.inference.modes.base import create_mode
 from fedsuper.inference.norm_statistics import FreshNorm, use_test_statistics
-from fedsuper.inference.predictor import Predictor, SliceBatch
+from fedsuper.inference.overrides import override_prediction, prediction_switches
+from fedsuper.inference.predictor import Predictor
+from fedsuper.inference.slice_batch import SliceBatch
 
 
 @pytest.mark.parametrize("name", ["unet-batch", "plain-batch"])
@@ -56,3 +60,18 @@ def test_mode_leaves_the_shared_global_net_alone():
     assert outcome.chosen == ["global-stats"] * 2
     assert torch.equal(predictor.logits("global", batch.images), before)
     assert not torch.allclose(outcome.probabilities, before.sigmoid(), atol=1e-3)
+
+
+@pytest.mark.parametrize("statistics", ["running", "image", "batch"])
+@pytest.mark.parametrize("mode", ["global", "tent", "route", "select", "ensemble", "mix", "agree"])
+def test_one_switch_holds_in_every_mode(mode, statistics):
+    """With untuned gates, no step and five equal models, all modes give what the one net gives."""
+    model = random_super_model(model={"channels": [4, 8], "residual_units": 0, "norm": "batch"})
+    equal = replace(model, personal=dict.fromkeys(model.sites, model.global_model))
+    still = ["routing.epochs=0", "modes.tent.steps=0"]
+    switched = override_prediction(equal, [*prediction_switches(norm_statistics=statistics), *still])
+    x = images(1, size=32)
+    with torch.no_grad():
+        expected = use_test_statistics(Predictor(equal).build("global"), statistics)(x).sigmoid()
+    outcome = create_mode(Predictor(switched), mode).predict(SliceBatch(Predictor(switched), [x]))
+    assert torch.allclose(outcome.probabilities, expected, atol=1e-4)

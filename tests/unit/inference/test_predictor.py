@@ -12,11 +12,14 @@ from hypothesis import strategies as st
 from super_models import PROSTATE, constant_super_model, random_super_model
 
 from fedsuper.core.supermodel import SuperModel
-from fedsuper.data.geometry import SliceFrame
-from fedsuper.data.image_io import Image
+from fedsuper.data.images.geometry import SliceFrame
+from fedsuper.data.images.io import Image
 from fedsuper.errors import FedSuperError
-from fedsuper.inference.modes import DEFAULT_GAMMA, ModeOptions, Outcome, create_mode
-from fedsuper.inference.predictor import Predictor, SliceBatch
+from fedsuper.inference.modes.base import ModeOptions, Outcome, create_mode
+from fedsuper.inference.modes.select import DEFAULT_GAMMA
+from fedsuper.inference.predictor import Predictor
+from fedsuper.inference.segment import segment
+from fedsuper.inference.slice_batch import SliceBatch
 from fedsuper.train.device import Compute
 
 CPU = Compute(torch.device("cpu"))
@@ -254,7 +257,7 @@ def test_a_super_model_that_does_not_fit_its_study() -> None:
 
 @pytest.mark.parametrize(("height", "width"), [(32, 32), (41, 57), (200, 90)])
 def test_masks_have_the_images_own_size(model: SuperModel, height: int, width: int) -> None:
-    prediction = Predictor(model, CPU).predict(photo(height, width))
+    prediction = segment(Predictor(model, CPU), photo(height, width))
     assert prediction.labels.shape == (1, height, width) and prediction.labels.dtype == np.uint8
     assert prediction.probabilities.shape == (1, 2, height, width)
     assert set(np.unique(prediction.labels)) <= {0, 1, 2}
@@ -263,14 +266,14 @@ def test_masks_have_the_images_own_size(model: SuperModel, height: int, width: i
 
 def test_regions_become_label_values() -> None:
     model = constant_super_model({"global": [True, False]}, mode="global")
-    assert set(np.unique(Predictor(model, CPU).predict(photo(20, 30)).labels)) == {1}
+    assert set(np.unique(segment(Predictor(model, CPU), photo(20, 30)).labels)) == {1}
     model = constant_super_model({"global": [True, True]}, mode="global")
-    assert set(np.unique(Predictor(model, CPU).predict(photo(20, 30)).labels)) == {2}
+    assert set(np.unique(segment(Predictor(model, CPU), photo(20, 30)).labels)) == {2}
 
 
-def test_neighbouring_slices_as_channels() -> None:
+def test_neighboring_slices_as_channels() -> None:
     model = random_super_model(task=PROSTATE, preprocess={"slices": 3})
-    prediction = Predictor(model, CPU).predict(photo(40, 40, channels=1, slices=5))
+    prediction = segment(Predictor(model, CPU), photo(40, 40, channels=1, slices=5))
     assert prediction.labels.shape == (5, 40, 40) and len(prediction.chosen) == 5
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsuper.config import RoutingConfig
-from fedsuper.inference.routing_loss import RoutingLoss, consistency, entropy, spread
+from fedsuper.inference.routing.loss import RoutingLoss, consistency, entropy, spread
 
 
 def logits(seed: int, shape: tuple[int, ...] = (2, 2, 16, 16)) -> torch.Tensor:
@@ -44,7 +44,8 @@ def test_entropy_is_that_of_a_coin(value):
     found = float(entropy(torch.tensor(value, dtype=torch.float64)))
     p, q = (1 / (1 + math.exp(-sign * value)) for sign in (1, -1))
     assert -1e-12 <= found <= math.log(2) + 1e-12
-    assert found == pytest.approx(-p * math.log(p) - q * math.log(q), abs=1e-9)
+    # torch takes softplus for linear beyond 20 and is then off by up to exp(-20)
+    assert found == pytest.approx(-p * math.log(p) - q * math.log(q), abs=3e-9)
 
 
 def test_consistency_is_the_mean_over_pixels_of_the_squared_distance():

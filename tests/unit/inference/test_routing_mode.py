@@ -12,10 +12,11 @@ from super_models import RETINA, random_super_model
 from fedsuper.core.state import clone
 from fedsuper.core.supermodel import SuperModel
 from fedsuper.errors import FedSuperError
-from fedsuper.inference.artefact import save_super_model
-from fedsuper.inference.modes import ModeOptions, create_mode
-from fedsuper.inference.predict import predict_paths
-from fedsuper.inference.predictor import Predictor, SliceBatch
+from fedsuper.inference.artifact import save_super_model
+from fedsuper.inference.modes.base import ModeOptions, create_mode
+from fedsuper.inference.predict.predict_paths import predict_paths
+from fedsuper.inference.predictor import Predictor
+from fedsuper.inference.slice_batch import SliceBatch
 from fedsuper.train.checkpoint import load_models, save_models
 
 

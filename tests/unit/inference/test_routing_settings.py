@@ -4,8 +4,8 @@ import pytest
 from super_models import random_super_model
 
 from fedsuper.errors import FedSuperError
+from fedsuper.inference.overrides import override_prediction, with_routing
 from fedsuper.inference.predictor import Predictor
-from fedsuper.inference.routing_settings import override_routing, with_routing
 
 
 def test_settings_change_and_weights_are_shared():
@@ -17,18 +17,18 @@ def test_settings_change_and_weights_are_shared():
 
 
 def test_the_shape_term_is_off_by_one_word():
-    model = override_routing(random_super_model(), ["routing.shape=false", "routing.epochs=4"])
+    model = override_prediction(random_super_model(), ["routing.shape=false", "routing.epochs=4"])
     routing = Predictor(model).study.routing
     assert routing.shape is False and routing.epochs == 4
-    assert override_routing(model, []) is model
+    assert override_prediction(model, []) is model
 
 
 @pytest.mark.parametrize("override", ["image_size=64", "model.norm=batch", "routing"])
 def test_what_belongs_to_training_is_refused(override):
-    with pytest.raises(FedSuperError, match="routing settings only"):
-        override_routing(random_super_model(), [override])
+    with pytest.raises(FedSuperError, match="keys of routing, modes, prediction only"):
+        override_prediction(random_super_model(), [override])
 
 
-def test_a_misspelt_setting_is_named():
+def test_a_misspelled_setting_is_named():
     with pytest.raises(FedSuperError, match="routing.shap"):
-        override_routing(random_super_model(), ["routing.shap=false"])
+        override_prediction(random_super_model(), ["routing.shap=false"])

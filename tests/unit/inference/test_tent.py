@@ -6,11 +6,12 @@ from routed_nets import NETS, expert_net, images, make_experts
 from super_models import random_super_model
 
 from fedsuper.errors import FedSuperError
-from fedsuper.inference.modes import create_mode
+from fedsuper.inference.modes.base import create_mode
+from fedsuper.inference.modes.tent import TentAdapter, TentKnobs
 from fedsuper.inference.norm_statistics import use_test_statistics
-from fedsuper.inference.predictor import Predictor, SliceBatch
-from fedsuper.inference.routing_loss import entropy
-from fedsuper.inference.tent import TentAdapter, TentOptions
+from fedsuper.inference.predictor import Predictor
+from fedsuper.inference.routing.loss import entropy
+from fedsuper.inference.slice_batch import SliceBatch
 from fedsuper.train.device import Compute
 
 CPU = Compute(torch.device("cpu"))
@@ -18,7 +19,7 @@ CPU = Compute(torch.device("cpu"))
 
 def adapter(name: str = "unet-batch", **options: object) -> TentAdapter:
     config = NETS[name]
-    return TentAdapter(expert_net(config, make_experts(config)[0]), TentOptions(**options), CPU)
+    return TentAdapter(expert_net(config, make_experts(config)[0]), TentKnobs(**options), CPU)
 
 
 @pytest.mark.parametrize("name", ["unet-batch", "plain-batch", "plain-instance"])

@@ -7,10 +7,11 @@ from super_models import random_super_model
 from torch import nn
 
 from fedsuper.errors import FedSuperError
-from fedsuper.inference.artefact import load_super_model, save_super_model
-from fedsuper.inference.modes import create_mode
-from fedsuper.inference.predictor import Predictor, SliceBatch
-from fedsuper.inference.ttt import RotationAdapter, TTTOptions
+from fedsuper.inference.artifact import load_super_model, save_super_model
+from fedsuper.inference.modes.base import create_mode
+from fedsuper.inference.modes.ttt import RotationAdapter, TTTKnobs
+from fedsuper.inference.predictor import Predictor
+from fedsuper.inference.slice_batch import SliceBatch
 from fedsuper.models.rotation import (
     ROTATION_HEAD,
     RotationHead,
@@ -34,7 +35,7 @@ def head_for(net: nn.Module) -> RotationHead:
 
 def adapter(config, **options: object) -> RotationAdapter:
     net = expert_net(config, make_experts(config)[0])
-    return RotationAdapter(net, head_for(net), TTTOptions(**options), CPU)
+    return RotationAdapter(net, head_for(net), TTTKnobs(**options), CPU)
 
 
 @EVERY_NET
@@ -46,6 +47,7 @@ def test_the_deepest_features_are_the_encoders_output(config):
     assert not any(module._forward_pre_hooks for module in net.modules())
 
 
+@pytest.mark.slow
 @EVERY_NET
 @torch.no_grad()
 def test_no_step_is_the_trained_model(config):
@@ -53,6 +55,7 @@ def test_no_step_is_the_trained_model(config):
     assert torch.equal(adapter(config, steps=0).logits(images()), expected)
 
 
+@pytest.mark.slow
 @EVERY_NET
 def test_encoder_and_head_adapt_and_the_decoder_stays(config):
     one = adapter(config, lr=0.1, steps=2)

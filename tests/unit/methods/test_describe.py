@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import fedsuper.methods
-from fedsuper.config import parse_study
+from fedsuper.config.reading import parse_study
 from fedsuper.methods import METHODS, create_method, method_class
-from fedsuper.methods.describe import describe_methods, method_rows
+from fedsuper.methods.protocol.describe import describe_methods, method_rows
 
 FOLDER = Path(fedsuper.methods.__file__).parent
 FILES = sorted(path for path in FOLDER.glob("*.py") if path.name not in ("__init__.py", "base.py"))

@@ -9,7 +9,7 @@ from toy import MakeToy, Toy, half_square
 
 from fedsuper.core.spectrum import low_amplitudes
 from fedsuper.core.supermodel import GLOBAL
-from fedsuper.data.dataset import Samples
+from fedsuper.data.prepared.samples import Samples
 from fedsuper.methods.feddg import BANK, EpisodicLearner
 from fedsuper.train.learner import Batch
 

@@ -1,15 +1,24 @@
-"""FedRep and FedBN: what is shared is FedAvg's, what is private never leaves."""
+"""What methods are made of: private parts never leave, SoftPull keeps to the mean, a composite forwards."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 import torch
 from toy import MakeToy, samples, two_layer_net, vector
 
+from fedsuper.config.reading import parse_study
 from fedsuper.core.supermodel import GLOBAL
-from fedsuper.methods.base import PERSONAL
+from fedsuper.data.task import Task
+from fedsuper.methods.fedbn import FedBN
 from fedsuper.methods.fedrep import AlternatingLearner
-from fedsuper.methods.partly_shared import PRIVATE
+from fedsuper.methods.parts.composite import Composite
+from fedsuper.methods.parts.partly_shared import PRIVATE
+from fedsuper.methods.protocol.method import Method, NoKnobs
+from fedsuper.methods.protocol.role import PERSONAL
+from fedsuper.methods.protocol.server import Server
+from fedsuper.methods.softpull import SoftPull
 
 CLOSE = {"rtol": 1e-12, "atol": 1e-12}
 EVERYTHING = {"head_layers": 99}
@@ -139,3 +148,41 @@ def test_an_absent_site_keeps_its_private_part(toy: MakeToy, method: str) -> Non
     before = federation.stored(PRIVATE).clone()
     federation.round(absent=["site-0"])
     assert torch.equal(federation.stored(PRIVATE), before)
+
+
+# --- SoftPull when few report ----------------------------------------------------------------------------------------
+
+
+def test_softpull_never_pulls_past_the_mean_of_those_who_report(toy: MakeToy) -> None:
+    """lambda .3 is fine for four sites; with two reporters Eq. 11 would make each model mostly the other's."""
+    data = [samples(seed, 6) for seed in range(4)]
+    federation = toy("softpull", {"lambda": 0.3}, data=data)
+    federation.round(absent=["site-2", "site-3"])
+    sent = [vector(federation.uploads[site][PERSONAL]) for site in ("site-0", "site-1")]
+    mean = (sent[0] + sent[1]) / 2
+    for site in ("site-0", "site-1"):
+        torch.testing.assert_close(vector(federation.server.models[f"{PERSONAL}/{site}"]), mean)
+    assert federation.method.check(list(federation.data)) == []
+    (warning,) = federation.method.check(["site-0", "site-1"])
+    assert "below 1/K = 0.500 for 2 sites" in warning
+
+
+def test_a_composite_expects_back_what_its_parts_send_back() -> None:
+    """FedBN keeps norm layers at the site; beside another method the server must still not ask for them."""
+    study = parse_study({"method": "fedavg", "model": {"channels": [4, 8], "norm": "batch"}})
+
+    class Pair(Composite[NoKnobs]):
+        name = "pair"
+
+        def compose(self) -> list[Method[Any]]:
+            return [FedBN(self.study), SoftPull(self.study)]
+
+    task = Task.from_json({"task": "toy", "channels": 3, "regions": {"all": [1]}})
+    server = Server(study=study, task=task, sites=["a", "b"], samples={"a": 1, "b": 1})
+    pair, alone = Pair(study), FedBN(study)
+    server.models = pair.start(server)
+    sent = pair.downlink(server, "a")
+    asked = pair.uploads(server, "a", sent)
+    assert set(asked) == {GLOBAL, PERSONAL}
+    assert asked[GLOBAL].like.keys() == alone.uploads(server, "a", sent)[GLOBAL].like.keys() < sent[GLOBAL].keys()
+    assert asked[PERSONAL].like.keys() == sent[PERSONAL].keys()

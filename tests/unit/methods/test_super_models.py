@@ -11,15 +11,18 @@ import torch.nn.functional as F
 from torch import nn
 from toy import SIZES, MakeToy, Toy, half_square, make_toy, samples, vector
 
-from fedsuper.config import parse_study
+from fedsuper.config.reading import parse_study
 from fedsuper.core.aggregate import soft_pull
 from fedsuper.core.supermodel import GLOBAL, gate
-from fedsuper.methods import create_method, nets
-from fedsuper.methods.base import PERSONAL, SELECTOR
+from fedsuper.methods import create_method
 from fedsuper.methods.fedsm_ensemble import MixingLearner, mixture
 from fedsuper.methods.fedsm_extra import EXPERTISE, best_expert, image_losses
-from fedsuper.methods.selector import FIRST_MOMENT, STEP
-from fedsuper.methods.two_phases import EXPERT
+from fedsuper.methods.parts.selector import FIRST_MOMENT, STEP
+from fedsuper.methods.parts.two_phases import EXPERT, FREEZING, SELECTING
+from fedsuper.methods.protocol import nets
+from fedsuper.methods.protocol.phases import planned_rounds, round_is_due
+from fedsuper.methods.protocol.role import PERSONAL, SELECTOR
+from fedsuper.methods.protocol.server import TRAINING
 from fedsuper.train.learner import Batch
 
 KINDS = ["softpull", "ft", "apfl", "per-fedavg", "pfedme"]
@@ -42,7 +45,7 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> MakeToy:
 # --- the selector ---------------------------------------------------------------------------------------------------
 
 
-def test_server_adam_is_centralised_training_with_balanced_classes(toy: MakeToy) -> None:
+def test_server_adam_is_centralized_training_with_balanced_classes(toy: MakeToy) -> None:
     federation = toy("fedsm", batch_size=5, selector={"lr": 0.01})
     net = linear_selector(3)
     optimizer = torch.optim.Adam(net.parameters(), 0.01)
@@ -168,7 +171,7 @@ def score(federation: Toy) -> None:
     """What the engine does before each round: the models that are sent are scored and the best kept."""
     for name in federation.data:
         site = federation.site(name)
-        shown = federation.method.candidates(site)
+        shown = federation.acting.candidates(site)
         for role in federation.method.roles():
             state = shown.get(role.name)
             if state is not None and role.holder == "server" and role.kind == "segmentation":
@@ -180,13 +183,14 @@ def score(federation: Toy) -> None:
 def run_all(federation: Toy, absent: dict[int, list[str]] | None = None) -> list[dict[str, set[str]]]:
     """All rounds of a two-phase study; returns what was sent down in each."""
     sent = []
-    for number in range(2 + federation.method.rounds()):
+    for number in range(planned_rounds(federation.study, federation.method.phases()) or 0):
         score(federation)
-        sent.append({name: set(federation.method.downlink(federation.server, name)) for name in federation.data})
+        sent.append({name: set(federation.acting.downlink(federation.server, name)) for name in federation.data})
         federation.round((absent or {}).get(number, ()))
     return sent
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", TWO_PHASES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_models_first_then_the_selector_alone(toy: MakeToy, method: str, kind: str) -> None:
@@ -216,19 +220,21 @@ def test_experts_are_frozen_and_sent_again_only_to_who_missed_them(toy: MakeToy,
 
 @pytest.mark.parametrize("method", TWO_PHASES)
 def test_rounds_auto_begins_the_second_phase_when_training_has_settled(toy: MakeToy, method: str) -> None:
-    federation = two_phases(toy, method, rounds="auto")
-    federation.rounds(5)
-    assert federation.server.extra is None and GLOBAL in federation.method.downlink(federation.server, "site-0")
-    federation.server.values["settled_round"] = 5
-    assert federation.server.extra == 0
+    federation = toy(method, {"extra_rounds": 3}, rounds="auto", patience=5)
+    federation.rounds(4)
+    assert federation.server.phase == TRAINING and GLOBAL in federation.acting.downlink(federation.server, "site-0")
     federation.round()
-    assert federation.server.extra == 1 and SELECTOR in federation.method.downlink(federation.server, "site-0")
+    assert (federation.server.phase, federation.server.phase_round) == (FREEZING, 0)
+    federation.round()
+    assert (federation.server.phase, federation.server.phase_start) == (SELECTING, 6)
+    assert SELECTOR in federation.acting.downlink(federation.server, "site-0")
+    assert not round_is_due(federation.rounds(3).server, federation.method.phases())
 
 
 def second_phase_loss(federation: Toy) -> float:
     """The selector's loss over all sites, as things stand."""
     sites = [federation.site(name) for name in federation.data]
-    learners = [federation.method.learners(site)[0] for site in sites]
+    learners = [federation.acting.learners(site)[0] for site in sites]
     return sum(float(learner.objective(whole(site)).detach()) for learner, site in zip(learners, sites, strict=True))
 
 
@@ -307,7 +313,7 @@ def test_no_gradient_reaches_the_experts_and_equal_experts_teach_nothing(toy: Ma
     federation = two_phases(toy, "fedsm-ensemble")
     run_all(federation)
     site = federation.site("site-0")
-    (learner,) = federation.method.learners(site)
+    (learner,) = federation.acting.learners(site)
     assert isinstance(learner, MixingLearner)
     learner.objective(whole(site)).backward()
     assert all(p.grad is None for expert in learner.experts for p in expert.parameters())

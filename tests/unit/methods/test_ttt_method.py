@@ -4,15 +4,16 @@ import math
 
 import torch
 
-from fedsuper.config import Study, parse_study
+from fedsuper.config import Study
+from fedsuper.config.reading import parse_study
 from fedsuper.core.aggregate import weighted_mean
 from fedsuper.core.supermodel import GLOBAL
-from fedsuper.data.dataset import Samples
+from fedsuper.data.prepared.samples import Samples
 from fedsuper.data.task import Task
 from fedsuper.methods import create_method
-from fedsuper.methods.nets import segmentation_net
-from fedsuper.methods.server import Server, Update
-from fedsuper.methods.site import Site, SiteStore
+from fedsuper.methods.protocol.nets import segmentation_net
+from fedsuper.methods.protocol.server import Server, Update
+from fedsuper.methods.protocol.site_round import SiteRound, SiteStore
 from fedsuper.methods.ttt import BEST_HEAD
 from fedsuper.models.rotation import ROTATION_HEAD, RotationHead, rotation_loss, turned
 from fedsuper.train.device import Compute
@@ -48,7 +49,7 @@ class Federation:
         updates = {}
         for label, (name, count) in enumerate(SIZES.items()):
             data = samples(label, count)
-            site = Site(
+            site = SiteRound(
                 name=name, label=label, classes=2, round=self.server.round + 1, study=self.study, task=TASK, train=data,
                 val=data, compute=Compute(torch.device("cpu")), store=self.stores[name],
                 received=self.method.downlink(self.server, name),

@@ -10,9 +10,9 @@ from torch import nn
 from fedsuper.config import RoutingConfig
 from fedsuper.errors import FedSuperError
 from fedsuper.inference.norm_statistics import use_test_statistics
-from fedsuper.models.routed import RoutedNet
-from fedsuper.models.routed_gate import Gate
-from fedsuper.models.routed_layers import RoutedConv, _Mix
+from fedsuper.models.routed.gate import Gate
+from fedsuper.models.routed.layers import RoutedConv, _Mix
+from fedsuper.models.routed.routed_net import RoutedNet
 
 EVERY_NET = pytest.mark.parametrize("config", NETS.values(), ids=NETS.keys())
 
@@ -64,11 +64,11 @@ def test_only_gates_learn_and_all_of_them_do(config):
 @EVERY_NET
 @pytest.mark.parametrize("level", ["layer", "global"])
 @pytest.mark.parametrize("gate", ["input", "static"])
-@pytest.mark.parametrize("normalise", [True, False])
+@pytest.mark.parametrize("normalize", [True, False])
 @torch.no_grad()
-def test_start_is_exactly_one_over_the_number_of_experts(config, level, gate, normalise):
+def test_start_is_exactly_one_over_the_number_of_experts(config, level, gate, normalize):
     experts = make_experts(config, 7)
-    net = routed(config, experts, level=level, gate=gate, normalise=normalise)
+    net = routed(config, experts, level=level, gate=gate, normalize=normalize)
     net(100 * images())
     rows = net.coefficients()
     assert len(rows) == sum(isinstance(module, (nn.Conv2d, nn.ConvTranspose2d)) for module in build(config).modules())
@@ -77,9 +77,9 @@ def test_start_is_exactly_one_over_the_number_of_experts(config, level, gate, no
 
 @given(experts=st.integers(2, 12), seed=st.integers(0, 99))
 @settings(max_examples=25, deadline=None)
-def test_normalised_rows_are_convex_and_unnormalised_ones_are_sigmoids(experts, seed):
+def test_normalized_rows_are_convex_and_unnormalized_ones_are_sigmoids(experts, seed):
     random = random_of(seed)
-    normal, plain = (Gate(5, experts, "input", normalise, random_of(1)) for normalise in (True, False))
+    normal, plain = (Gate(5, experts, "input", normalize, random_of(1)) for normalize in (True, False))
     with torch.no_grad():
         for one, other in zip(normal.parameters(), plain.parameters(), strict=True):
             one.copy_(torch.randn(one.shape, generator=random))

@@ -44,13 +44,13 @@ def test_a_constant_image_has_finite_gradients() -> None:
 
 
 def test_forty_steps_on_the_averaged_gradient_tell_six_hospitals_apart() -> None:
-    def standardised(index: int, seed: int, count: int) -> torch.Tensor:
+    def standardized(index: int, seed: int, count: int) -> torch.Tensor:
         images = np.concatenate([stack for stack, _ in render(hospital(index), [seed, index], count, 64)])
         pixels = torch.from_numpy(images).permute(0, 3, 1, 2).float()
         return (pixels - pixels.mean((1, 2, 3), keepdim=True)) / pixels.std((1, 2, 3), keepdim=True)
 
-    train = [standardised(index, 0, 12) for index in range(6)]
-    test = [standardised(index, 1, 16) for index in range(6)]
+    train = [standardized(index, 0, 12) for index in range(6)]
+    test = [standardized(index, 1, 16) for index in range(6)]
     net = seeded_selector(0)
     optimizer = torch.optim.Adam(net.parameters(), lr=3e-3)
     for _ in range(40):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from fake_runs import write_comparison
 
-from fedsuper.report.html import write_report
+from fedsuper.report.page import write_report
 
 
 @pytest.fixture(scope="session")
@@ -15,8 +15,14 @@ def comparison(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def comparison_page(comparison: Path) -> str:
+def comparison_file(comparison: Path) -> Path:
     """Its report."""
     out = comparison.parent / "report.html"
     write_report([comparison], out)
-    return out.read_text(encoding="utf-8")
+    return out
+
+
+@pytest.fixture(scope="session")
+def comparison_page(comparison_file: Path) -> str:
+    """The text of its report."""
+    return comparison_file.read_text(encoding="utf-8")

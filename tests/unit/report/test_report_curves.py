@@ -7,9 +7,11 @@ from fake_runs import SITES, history
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsuper.report.curves import roles_of, site_scores, validation_curve
-from fedsuper.report.figures import short, site_dots, spread, training_curves
-from fedsuper.report.style import colours_of, to_svg
+from fedsuper.report.figures.labels import short, spread
+from fedsuper.report.figures.style import colors_of, to_svg
+from fedsuper.report.histories import roles_of, site_scores, validation_curve
+from fedsuper.report.sections.making.training import training_curves
+from fedsuper.report.sections.scores.results import site_dots
 
 
 def entry(number: int, **scores: float | None) -> dict:
@@ -68,7 +70,7 @@ def test_the_figure_draws_the_curve() -> None:
     curve = validation_curve([history("fedavg")], "FedAvg", "global", "FedAvg", False)
     assert curve is not None
     made = training_curves(
-        [curve], {"Centralized": 0.91}, colours_of({"FedAvg": "fedavg", "Centralized": "centralized"})
+        [curve], {"Centralized": 0.91}, colors_of({"FedAvg": "fedavg", "Centralized": "centralized"})
     )
     lines = made.axes[0].lines
     assert list(lines[1].get_xdata()) == curve.rounds

@@ -1,6 +1,7 @@
 """Examples are chosen by a rule, saved with their masks, and drawn as outlines."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -10,21 +11,29 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from PIL import Image
 
-from fedsuper.config import parse_study
+from fedsuper.cli.entry import main
+from fedsuper.config.reading import parse_study
 from fedsuper.core.supermodel import SuperModel
 from fedsuper.data.layout import Item
 from fedsuper.errors import FedSuperError
-from fedsuper.inference.artefact import save_super_model
-from fedsuper.models import build_segmentation, build_selector, first_weights
-from fedsuper.report.examples import choose, crop_window, to_picture, write_examples
-from fedsuper.report.features import write_features
-from fedsuper.report.html import write_report
-from fedsuper.report.overlays import outline_path, read_examples
-from fedsuper.report.reading import read_features
+from fedsuper.evaluation.cases import CaseStore
+from fedsuper.evaluation.exhibits.examples import choose, write_examples
+from fedsuper.evaluation.exhibits.feature_map import write_features
+from fedsuper.evaluation.exhibits.small_pictures import crop_window, to_picture
+from fedsuper.evaluation.run_files.examples import read_examples
+from fedsuper.evaluation.run_files.tables import read_features
+from fedsuper.inference.artifact import load_super_model, save_super_model
+from fedsuper.models.build import build_segmentation, build_selector, first_weights
+from fedsuper.report.page import write_report
+from fedsuper.report.sections.scores.examples import outline_path
 
 TASK = {"task": "retina", "channels": 3, "regions": {"disc": [1, 2], "cup": [2]}}
 STUDY = {"image_size": 32, "model": {"name": "plain-unet", "channels": [4, 8]}}
 SITES = ["amber", "birch"]
+
+
+def loaded(folders: Mapping[str, Path]) -> dict[str, SuperModel]:
+    return {method: load_super_model(folder) for method, folder in folders.items()}
 
 
 @pytest.fixture(scope="module")
@@ -73,22 +82,22 @@ def super_models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def examples(data_root: Path, super_models: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("run") / "examples"
-    write_examples(out, data_root, super_models)
-    return out
+    run = tmp_path_factory.mktemp("run")
+    write_examples(run, CaseStore(data_root), loaded(super_models))
+    return run / "examples"
 
 
 def test_what_is_written_is_what_the_report_reads(examples: Path, super_models: dict[str, Path]) -> None:
-    found = read_examples(examples)
+    found = read_examples(examples.parent)
     assert found is not None
     assert found.regions == ["disc", "cup"]
-    assert "median and 10th percentile" in found.rule
+    assert "median and worst" in found.rule
     assert [(item.site, item.place) for item in found.items] == [
-        (s, p) for s in SITES for p in ("median", "10th percentile")
+        (s, p) for s in SITES for p in ("median", "worst")
     ]
     for item in found.items:
         assert set(item.methods) == set(super_models)
-        assert item.truth["disc"] and item.truth["cup"]
+        assert item.truth["disc"].any() and item.truth["cup"].any()
         assert all(0 <= value <= 1 for answer in item.methods.values() for value in answer.dice.values())
         assert item.methods["local"].chosen == item.site
 
@@ -108,14 +117,14 @@ def test_writing_again_gives_the_same_files_and_drops_stale_ones(
     out = tmp_path / "examples"
     out.mkdir()
     (out / "099-image.png").write_bytes(b"stale")
-    write_examples(out, data_root, super_models)
+    write_examples(tmp_path, CaseStore(data_root), loaded(super_models))
     assert {p.name: p.read_bytes() for p in out.iterdir()} == {p.name: p.read_bytes() for p in examples.iterdir()}
 
 
 def test_scores_beside_the_folder_decide(data_root: Path, super_models: dict[str, Path], tmp_path: Path) -> None:
     rows = [f"fedsm,0,{site},eye{n},c,{n / 10},m" for site in SITES for n in range(4, 8)]
     (tmp_path / "per_image.csv").write_text("\n".join(["method,seed,site,image,case,mean,model", *rows]) + "\n")
-    write_examples(tmp_path / "examples", data_root, super_models, per_site=3)
+    write_examples(tmp_path, CaseStore(data_root), loaded(super_models), per_site=3)
     names = [entry["image"] for entry in json.loads((tmp_path / "examples" / "index.json").read_text())["examples"]]
     assert names == ["eye6", "eye4", "eye7"] * 2
 
@@ -126,7 +135,9 @@ def test_a_page_with_real_examples(examples: Path, super_models: dict[str, Path]
     write_report([run], run / "report.html")
     text = (run / "report.html").read_text()
     assert text.count('class="case"') == 4
-    assert text.count("data:image/png;base64,") == 4  # one picture an image, shared by all methods
+    gallery = text.partition('class="gallery"')[2].partition("</section>")[0]
+    assert gallery.count("data:image/jpeg;base64,") == gallery.count("<figcaption>") == len(SITES)
+    assert text.count("data:image/png;base64,") == 4  # one picture an example, shared by all methods
 
 
 def test_a_volume_is_shown_by_its_fullest_slice(tmp_path: Path) -> None:
@@ -147,7 +158,7 @@ def test_a_volume_is_shown_by_its_fullest_slice(tmp_path: Path) -> None:
     state = first_weights(lambda: build_segmentation(study.model, 1, 1), 0)
     manifest = {"method": "fedavg", "study": study.to_json(), "task": task}
     save_super_model(SuperModel(["amber"], state, manifest=manifest), tmp_path / "model")
-    write_examples(tmp_path / "examples", root, {"fedavg": tmp_path / "model"})
+    write_examples(tmp_path, CaseStore(root), loaded({"fedavg": tmp_path / "model"}))
     (entry,) = json.loads((tmp_path / "examples" / "index.json").read_text())["examples"]
     truth = np.asarray(Image.open(tmp_path / "examples" / entry["truth"]["prostate"]))
     assert (truth > 0).sum() == 18 * 18
@@ -159,14 +170,14 @@ def test_impossible_numbers_are_refused(
     data_root: Path, super_models: dict[str, Path], tmp_path: Path, per_site: int
 ) -> None:
     with pytest.raises(FedSuperError, match="1 to 5"):
-        write_examples(tmp_path, data_root, super_models, per_site)
+        write_examples(tmp_path, CaseStore(data_root), loaded(super_models), per_site)
 
 
 def test_the_choice_depends_on_ranks_alone() -> None:
     items = [Item(f"i{n:02d}", Path("x"), None, "c") for n in range(11)]
     scores = {item.name: float(n) ** 3 for n, item in enumerate(items)}
     assert [(c.item.name, c.place) for c in choose(items, scores, 3)] == [
-        ("i05", "median"), ("i01", "10th percentile"), ("i09", "90th percentile")]  # fmt: skip
+        ("i05", "median"), ("i00", "worst"), ("i09", "90th percentile")]  # fmt: skip
     assert [c.item.name for c in choose(items[:1], scores, 3)] == ["i00"]
     assert choose(items, {}, 2) == []
 
@@ -210,12 +221,25 @@ def test_pictures_of_photographs_and_of_scans() -> None:
 
 
 def test_a_map_of_the_selectors_features(data_root: Path, super_models: dict[str, Path], tmp_path: Path) -> None:
-    write_features(tmp_path / "features.csv", data_root, super_models)
-    points = read_features(tmp_path / "features.csv", "fedsm")
+    write_features(tmp_path, CaseStore(data_root), loaded(super_models))
+    points = read_features(tmp_path, "fedsm")
     assert {site: len(places) for site, places in points.items()} == {"amber": 4, "birch": 4}
     first = (tmp_path / "features.csv").read_bytes()
-    write_features(tmp_path / "features.csv", data_root, super_models)
+    write_features(tmp_path, CaseStore(data_root), loaded(super_models))
     assert (tmp_path / "features.csv").read_bytes() == first
-    assert not read_features(tmp_path / "features.csv", "local")
-    write_features(tmp_path / "none.csv", data_root, {"local": super_models["local"]})
-    assert not (tmp_path / "none.csv").exists()
+    assert not read_features(tmp_path, "local")
+    write_features(tmp_path / "none", CaseStore(data_root), loaded({"local": super_models["local"]}))
+    assert not (tmp_path / "none").exists()
+
+
+def test_the_loss_surface_is_lowest_near_a_trained_model(tiny_root: Path, tmp_path: Path, capsys) -> None:
+    out = tmp_path / "run"
+    keys = ["rounds=6", "image_size=32", "model.channels=[4,8]", "optimizer.lr=0.02", "loss=dice"]
+    call = ["compare", "--data", str(tiny_root), "--methods", "centralized", "--out", str(out)]
+    assert main([*call, "--with", "loss-surface", *(part for key in keys for part in ("--set", key))]) == 0
+    found = json.loads((out / "loss_surface.json").read_text())
+    losses = found["losses"]["centralized"]
+    assert len(losses) == len(found["distances"]) and found["distances"][len(losses) // 2] == pytest.approx(0, abs=1e-6)
+    assert losses[len(losses) // 2] < losses[0] and losses[len(losses) // 2] < losses[-1]
+    write_report([out], tmp_path / "report.html")
+    assert 'id="part-1-surface"' in (tmp_path / "report.html").read_text()

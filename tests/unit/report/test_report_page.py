@@ -1,5 +1,6 @@
 """The page: self-contained, true to the numbers, safe against hostile names, complete or quietly incomplete."""
 
+import csv
 import json
 import re
 import shutil
@@ -11,8 +12,12 @@ import pytest
 from fake_runs import SITES, scored, write_comparison, write_data_root, write_run, write_super_model
 
 from fedsuper.errors import FedSuperError
-from fedsuper.evaluation.results import Scored, write_results
-from fedsuper.report.html import write_figures, write_report
+from fedsuper.evaluation.image_tables import Scored
+from fedsuper.evaluation.metrics.boundaries import Boundary
+from fedsuper.evaluation.metrics.case_scores import Detail
+from fedsuper.evaluation.metrics.measurements import Measured
+from fedsuper.evaluation.results import write_results
+from fedsuper.report.page import write_figures, write_report
 
 VOID = {"meta", "link", "input", "br", "img", "hr", "image", "use", "path", "rect", "circle", "line"}
 
@@ -61,8 +66,9 @@ def page_of(runs: list[Path], out: Path) -> str:
 def test_it_is_one_file_that_loads_nothing(comparison_page: str) -> None:
     page = Page(comparison_page)
     assert not re.search(r"https?://|//[a-z]+\.", comparison_page)
-    assert all(target.startswith(("#", "data:image/png;base64,")) for target in page.targets)
-    assert not {"script", "link", "iframe", "object"} & set(page.tags)
+    assert all(target.startswith(("#", "data:image/png;base64,", "data:text/csv;base64,")) for target in page.targets)
+    assert not {"link", "iframe", "object"} & set(page.tags)
+    assert page.tags.count("script") == 1
     assert "url(" not in re.sub(r"url\(#", "", comparison_page)
     assert len(comparison_page) < 5_000_000
 
@@ -91,24 +97,20 @@ def test_it_holds_the_numbers_of_metrics_json(comparison: Path, comparison_page:
     best = metrics["methods"]["fedsm"]
     lead = comparison_page[comparison_page.index('class="lead"') : comparison_page.index("</header>")]
     assert f"<strong>{best['client_avg']:.3f}</strong>" in lead
-    assert f"<strong>{best['global']:.3f}</strong>" in lead
-    gain = best["client_avg"] - metrics["methods"]["fedavg"]["client_avg"]
-    assert f"+{gain:.3f}" in lead
-    assert f"{best['selector']['balanced_accuracy']:.3f}" in lead
-    pair = next(p for p in metrics["paired"] if {p["a"], p["b"]} == {"fedavg", "fedsm"})
-    assert f"+{abs(pair['difference']):.3f}" in comparison_page
+    for baseline in ("fedavg", "local", "centralized"):
+        assert f"<strong>{metrics['methods'][baseline]['client_avg']:.3f}</strong>" in lead
 
 
-def test_the_best_federated_method_is_marked_and_references_never_are(comparison_page: str) -> None:
+def test_bold_covers_every_row(comparison_page: str) -> None:
     rows = re.findall(
         r"<tr( class=\"reference\")?><th scope=\"row\"><i[^>]*></i>(\w+)</th>(.*?)</tr>", comparison_page, re.S
     )
     marked = {name: len(re.findall(r'class="[^"]*best', cells)) for _, name, cells in rows if "title=" in cells}
-    assert marked == {"FedAvg": 0, "FedSM": len(SITES) + 2, "Centralized": 0, "Local": 0}  # Centralized scores higher
+    assert marked == {"FedAvg": 0, "FedSM": 0, "Centralized": len(SITES) + 3, "Local": 0}
 
 
 def test_every_section_is_there(comparison_page: str) -> None:
-    for anchor in ("results", "statistics", "training", "matrix", "selector-fedsm", "examples", "run"):
+    for anchor in ("results", "statistics", "images", "training", "matrix", "selector-fedsm", "examples", "run"):
         assert f'id="part-1-{anchor}"' in comparison_page
     assert "γ = 0.7" in comparison_page
     assert "method: fedsm" in comparison_page
@@ -119,7 +121,7 @@ def test_hostile_names_are_escaped(tmp_path: Path) -> None:
     sites = ['<script>alert("x")</script>', "a$b$c & \"d'", "</svg><img src=x onerror=alert(1)>"]
     text = page_of([write_comparison(tmp_path / "run", ("fedavg", "fedsm"), (0,), sites)], tmp_path / "report.html")
     page = Page(text)
-    assert "script" not in page.tags
+    assert page.tags.count("script") == 1  # the page's own
     assert "img" not in page.tags
     assert page.open == []
     words = "".join(page.words)
@@ -130,7 +132,7 @@ def test_hostile_names_are_escaped(tmp_path: Path) -> None:
 
 def test_one_run_without_examples(tmp_path: Path) -> None:
     text = page_of([write_run(tmp_path / "run", "fedsm")], tmp_path / "report.html")
-    assert "FedSM trained at 3 sites" in text
+    assert re.search(r"<h1>FedSM reaches a mean Dice of 0\.\d{3} at 3 hospitals</h1>", text)
     assert 'id="part-1-selector-fedsm"' in text
     assert 'id="part-1-statistics"' not in text
     assert 'id="part-1-matrix"' not in text
@@ -190,7 +192,7 @@ def test_scores_without_super_models(tmp_path: Path) -> None:
 
 def test_a_comparison_under_way_shows_what_is_finished(tmp_path: Path, comparison: Path) -> None:
     shutil.copytree(comparison / "runs" / "fedavg", tmp_path / "run" / "runs" / "fedavg")
-    assert "FedAvg trained at 3 sites" in page_of([tmp_path / "run"], tmp_path / "report.html")
+    assert "FedAvg trained at 3 hospitals" in page_of([tmp_path / "run"], tmp_path / "report.html")
 
 
 def test_runs_left_over_from_an_earlier_comparison_are_ignored(tmp_path: Path) -> None:
@@ -229,7 +231,7 @@ def leave_out_run(folder: Path) -> Path:
 def test_sites_left_out_in_turn(tmp_path: Path) -> None:
     text = page_of([leave_out_run(tmp_path / "run")], tmp_path / "report.html")
     metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())["methods"]
-    assert "at 3 unseen sites" in text
+    assert "3 unseen hospitals" in text
     lead = text[text.index('class="lead"') : text.index("</header>")]
     assert (
         f"<strong>{metrics['fedsm (select)']['client_avg']:.3f}</strong>" in lead
@@ -254,6 +256,16 @@ def test_the_map_of_features_belongs_to_the_method_with_a_selector(tmp_path: Pat
     text = page_of([run], tmp_path / "report.html")
     assert text.count("What it sees") == 1
     assert "Selector of FedAvg" not in text
+
+
+def test_a_closed_form_selector_that_a_method_does_not_use_gets_no_section(tmp_path: Path) -> None:
+    run = write_comparison(tmp_path / "run", ("fedavg", "fedsm"), (0,), examples=False)
+    metrics = json.loads((run / "metrics.json").read_text())
+    found = metrics["methods"]["fedsm"]["selector"]
+    metrics["methods"]["fedavg"] |= {"selector": found, "mode": "global"}
+    (run / "metrics.json").write_text(json.dumps(metrics))
+    text = page_of([run], tmp_path / "report.html")
+    assert "Selector of FedSM" in text and "Selector of FedAvg" not in text
 
 
 @pytest.mark.parametrize(
@@ -316,10 +328,89 @@ def test_figures_can_be_saved_as_files(tmp_path: Path) -> None:
     names = {path.stem for path in saved}
     assert names == {
         "training",
+        "single-images",
         "fedsm-confusion",
+        "fedsm-calibration",
         "fedsm-selector-rounds",
         "fedsm-gamma",
         "fedsm-frequencies",
         "examples",
     }
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in saved)
+
+
+def test_single_images_are_told_by_name_and_worst_first(comparison: Path, comparison_page: str) -> None:
+    section = comparison_page.partition('id="part-1-images"')[2].partition("</section>")[0]
+    collected: dict[str, list[float]] = {}
+    for row in csv.DictReader((comparison / "per_image.csv").open()):
+        if row["method"] == "fedsm":
+            collected.setdefault(f"{row['site']}, {row['image']}", []).append(float(row["mean"]))
+    means = sorted((sum(values) / len(values), name) for name, values in collected.items())
+    told = re.findall(r'<th scope="row">([^<]+)</th><td>([\d.]+)</td>', section)
+    assert told == [(name, f"{value:.3f}") for value, name in means[: len(told)]]
+    assert len(told) == 8
+
+
+def test_boundaries_and_measurements_are_told(tmp_path: Path) -> None:
+    runs = []
+    for method in ("fedavg", "fedsm"):
+        far = 4.0 if method == "fedavg" else 2.5
+        detail = Detail(
+            {region: Boundary(far, far / 2, 0.75) for region in ("disc", "cup")},
+            {"vertical_cup_to_disc_ratio": Measured(0.5, 0.3), "disc_area_px": Measured(900.0, 1000.0)},
+            "px",
+        )
+        runs.append(Scored(method, 0, [replace(row, detail=detail) for row in scored(method, 0).rows]))
+    write_results(tmp_path / "run", write_data_root(tmp_path / "data"), runs)
+    text = page_of([tmp_path / "run"], tmp_path / "report.html")
+    section = text.partition('id="part-1-boundaries"')[2].partition("</section>")[0]
+    assert section.count("<td>2.50</td><td>1.25</td><td>0.750</td>") == 2  # disc and cup
+    assert "HD95 (px)" in section and "1% of the longer side" in section
+    section = text.partition('id="part-1-measurements"')[2].partition("</section>")[0]
+    assert "Vertical cup to disc ratio" in section and "<td>0.200</td><td>+0.200<small>± 0.000</small></td>" in section
+    assert "Disc area (pixels)" in section and "<td>100.0</td><td>−100.0" in section
+    lines = (tmp_path / "run" / "measurements.csv").read_text().splitlines()
+    assert lines[1] == "fedavg,0,amber,image00,case0,vertical_cup_to_disc_ratio,0.5,0.3,0.2"
+    assert "disc_hd95" in (tmp_path / "run" / "per_image.csv").read_text().splitlines()[0]
+
+
+def test_a_hospital_outside_is_told_in_every_mode(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", "fedsm")
+
+    def mode(mean: float) -> dict:
+        gain = {"mean": mean - 0.8, "ci95": [mean - 0.81, mean - 0.79], "over": "global"}
+        return {"mean": mean, "n": 30, "ci95": [mean - 0.1, mean + 0.1], "seconds_per_image": 0.5, "gain": gain}
+
+    plain = {key: value for key, value in mode(0.8).items() if key != "gain"}
+    modes = {"global": plain, "route": mode(0.85), "site:amber": mode(0.95), "oracle": mode(0.97)}
+    modes["tent"] = {"problem": "x"}
+    (run / "outside.json").write_text(json.dumps({"seeds": [0], "modes": modes}))
+    section = page_of([run], tmp_path / "report.html").partition('id="part-1-outside"')[2].partition("</section>")[0]
+    assert "Highest of what it could choose without a label: route, Dice 0.850 (global model 0.800)" in section
+    assert "known only from its label, reaches 0.970" in section
+    assert "Not offered by this super model: tent: x." in section
+
+
+def test_what_each_site_was_handed(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", "fedsm")
+    path = run / "supermodel" / "supermodel.json"
+    manifest = json.loads(path.read_text())
+    manifest["metrics"]["validation"] |= {f"personal/{site}": {"score": 0.9, "round": 7.0} for site in SITES}
+    manifest["chosen"] = {SITES[0]: {"taken": "fine-tuned", "dice": {"global": 0.8, "fine-tuned": 0.91}}}
+    path.write_text(json.dumps(manifest))
+    shares = json.loads((run / "metrics.json").read_text())["methods"]["fedsm"]["selected"]
+    section = page_of([run], tmp_path / "report.html").partition('id="part-1-handed"')[2].partition("</section>")[0]
+    for site in SITES:
+        assert f"<td>0.900</td><td>7</td><td>{shares[site][site]:.0%}</td>" in section
+    assert f"{SITES[0]}</th><td>fine-tuned model<small>global 0.800, fine-tuned 0.910</small></td>" in section
+    assert f"{SITES[1]}</th><td>personalized model</td>" in section
+
+
+def test_a_run_with_noise_states_its_epsilon(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", "fedsm")
+    path = run / "supermodel" / "supermodel.json"
+    told = {"epsilon": {"amber": 7.25, "birch": 3.5}, "delta": 1e-5, "protects": "all data of a site"}
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"privacy": told}))
+    text = page_of([run], tmp_path / "report.html")
+    assert "ε (δ)" in text and "7.25 (1e-05), all data of a site" in text
+    assert "ε (δ)" not in page_of([write_run(tmp_path / "plain", "fedsm")], tmp_path / "plain.html")

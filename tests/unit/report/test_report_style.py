@@ -6,9 +6,9 @@ from xml.etree import ElementTree
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsuper.report.figures import site_dots
-from fedsuper.report.heatmaps import heat_map
-from fedsuper.report.style import CELL_INK, HEAT, cell_colours, colours_of, luminance, to_svg
+from fedsuper.report.figures.heat_map import heat_map
+from fedsuper.report.figures.style import CELL_INK, HEAT, cell_colors, colors_of, luminance, to_svg
+from fedsuper.report.sections.scores.results import site_dots
 
 
 def picture(name: str = "figure") -> str:
@@ -23,7 +23,7 @@ def test_svg_has_no_namespace_and_no_address() -> None:
     assert "<style" not in text
 
 
-def test_neutral_colours_follow_the_theme() -> None:
+def test_neutral_colors_follow_the_theme() -> None:
     assert "var(--cell-ink, " in picture()
     assert "var(--ink, #1c2024)" in picture()
     assert not re.search(r"[^,] #1c2024", picture())
@@ -49,15 +49,15 @@ def test_blank_cells_have_no_number() -> None:
     assert "nan" not in text
 
 
-def test_known_methods_keep_their_colours_and_labels_never_clash() -> None:
-    colours = colours_of({"FedSM (a)": "fedsm", "FedSM (b)": "fedsm", "APFL": "apfl", "Local": "local"})
-    assert colours["FedSM (a)"] == colours_of({"FedAvg": "fedavg", "FedSM": "fedsm"})["FedSM"]
-    assert len(set(colours.values())) == 4
+def test_known_methods_keep_their_colors_and_labels_never_clash() -> None:
+    colors = colors_of({"FedSM (a)": "fedsm", "FedSM (b)": "fedsm", "APFL": "apfl", "Local": "local"})
+    assert colors["FedSM (a)"] == colors_of({"FedAvg": "fedavg", "FedSM": "fedsm"})["FedSM"]
+    assert len(set(colors.values())) == 4
 
 
 @given(st.floats(0, 1))
 def test_numbers_are_readable_on_every_cell_in_both_themes(share: float) -> None:
-    opacity, ink = cell_colours(share)
+    opacity, ink = cell_colors(share)
     for paper, page_ink in ("#ffffff", "#000000"), ("#16191d", "#e8eaed"):  # as in report.css
         text = page_ink if ink == CELL_INK else ink
         cell = luminance([opacity * a + (1 - opacity) * b for a, b in zip(rgb(HEAT), rgb(paper), strict=True)])
@@ -65,5 +65,5 @@ def test_numbers_are_readable_on_every_cell_in_both_themes(share: float) -> None
         assert (light + 0.05) / (dark + 0.05) >= 4.5
 
 
-def rgb(colour: str) -> list[float]:
-    return [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+def rgb(color: str) -> list[float]:
+    return [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]

@@ -1,7 +1,7 @@
 """The routing figures draw what they are given."""
 
-from fedsuper.report.routing_figures import routing_heat_map, time_curve
-from fedsuper.report.style import to_png
+from fedsuper.report.figures.routing import routing_heat_map, time_curve
+from fedsuper.report.figures.style import to_png
 
 
 def test_heat_map_has_a_cell_per_layer_and_expert():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -59,11 +59,17 @@ class Skipped:
 
 @dataclass
 class Survey:
-    """What a raw folder holds: cases to import, cases left out, and remarks for the user."""
+    """What a raw folder holds: cases to import, cases left out, remarks for the user.
+
+    Where the importer serves any task, `values` are the label values of the cases read so far, and `task` is asked for
+    once all were read, if the data root has no `dataset.json` yet.
+    """
 
     entries: list[Entry] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    task: Callable[[], Task] | None = None
+    values: set[int] = field(default_factory=set)
 
     def skip(self, name: str, reason: str) -> None:
         """Leave `name` out."""
@@ -79,16 +85,20 @@ class Survey:
 
 @dataclass(frozen=True)
 class Importer:
-    """A public set: the task it serves, the folder tree it expects (one line), and how to survey it.
+    """A source of data: the task it serves, the folder tree it expects (one line), and how to survey it.
 
-    `parts` are the hospitals or subsets that can be imported alone, as `SOURCE:PART`.
+    `task` is None where it serves any. `parts` are the hospitals or subsets that can be imported alone, as
+    `SOURCE:PART`. `about` is what `--help` says. `remapped` gives the importer that maps mask values, where a user may
+    choose what they mean.
     """
 
     source: str
-    task: Task
+    task: Task | None
     expects: str
     survey: Callable[[Path, str | None], Survey]
     parts: tuple[str, ...] = ()
+    about: str = ""
+    remapped: Callable[[Mapping[int, int]], Importer] | None = None
 
 
 @dataclass(frozen=True)

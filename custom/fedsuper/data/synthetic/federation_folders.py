@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from fedsuper.data.draft_folder import draft_beside
+from fedsuper.data.synthetic.shift import DIFFICULTIES, PARTS
 from fedsuper.errors import FedSuperError
 from fedsuper.files import atomic_write_json
 
 SMALLEST_SIZE = 32
+OUTSIDE_KEY = 1_000_000  # of the hospital nobody trains on: far from every site's own number
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,9 @@ class SitePlan:
     write: Callable[[Path], Iterator[int]]
 
 
-def check_request(sites: int, size: int, seed: int) -> None:
+def check_request(
+    sites: int, size: int, seed: int, difficulty: str = "real", shift: tuple[str, ...] = PARTS
+) -> None:
     """Refuse numbers no federation can be made of."""
     if sites < 1:
         raise FedSuperError(f"synth: --sites must be at least 1, got {sites}")
@@ -31,6 +35,10 @@ def check_request(sites: int, size: int, seed: int) -> None:
         raise FedSuperError(f"synth: --size must be at least {SMALLEST_SIZE} pixels, got {size}")
     if seed < 0:
         raise FedSuperError(f"synth: --seed must not be negative, got {seed}")
+    if difficulty not in DIFFICULTIES:
+        raise FedSuperError(f"synth: --difficulty must be one of {', '.join(DIFFICULTIES)}, got {difficulty!r}")
+    if difficulty == "easy" and set(shift) != set(PARTS):
+        raise FedSuperError("synth: --shift needs --difficulty real; the easy hospitals are as they are")
 
 
 def write_roots(

@@ -10,19 +10,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsuper.data.synthetic.federation_folders import SitePlan, check_request, write_roots
-from fedsuper.data.synthetic.prostate_anatomy import Grid, draw_patient
+from fedsuper.data.images.nifti import write_volume
+from fedsuper.data.synthetic.federation_folders import OUTSIDE_KEY, SitePlan, check_request, write_roots
+from fedsuper.data.synthetic.pelvis import pelvis_sites
+from fedsuper.data.synthetic.pelvis.men import draw_man
+from fedsuper.data.synthetic.pelvis.pelvis_sites import PelvisHospital, pelvis_hospital
+from fedsuper.data.synthetic.prostate_anatomy import Grid
 from fedsuper.data.synthetic.prostate_organs import draw_pelvis
+from fedsuper.data.synthetic.prostate_patient import draw_patient
 from fedsuper.data.synthetic.prostate_scan import acquire, annotate
 from fedsuper.data.synthetic.prostate_sites import OUTSIDE, Hospital, Scanner, hospital
 from fedsuper.data.synthetic.retina_sites import share_out
+from fedsuper.data.synthetic.shift import PARTS, Difficulty, outside_kind
 from fedsuper.errors import FedSuperError
 
 DATASET = {"task": "prostate", "channels": 1, "regions": {"prostate": [1]}}
 DEFAULT_VOLUMES = 8  # a site, on average
 FEWEST_VOLUMES = 4  # a site must split into train, val and test
 FEWEST_SLICES, MOST_SLICES = 10, 14
-OUTSIDE_KEY = 1_000_000  # far from every site's own number
 THICKNESS = 1.25  # times the pixel, at least: slices must be thicker than pixels are wide to be told from rows
 
 
@@ -32,28 +37,31 @@ def write_prostate(
     images: int | None = None,
     size: int = 96,
     seed: int = 0,
-    outside: bool = False,
+    outside: bool | str = False,
     progress: Callable[[int, int], None] | None = None,
+    difficulty: Difficulty = "real",
+    shift: tuple[str, ...] = PARTS,
 ) -> None:
     """Write a data root of `sites` hospitals with `images` volumes each on average; the same arguments, the same bytes.
 
-    `outside` adds the data root `<out>-outside` with one hospital that nobody trains on. `progress` is called with
-    volumes written and volumes in all.
+    `outside`, `difficulty` and `shift` are as for the retina. `progress` is called with volumes written and volumes in
+    all.
     """
     out = Path(out)
     average = DEFAULT_VOLUMES if images is None else images
-    check_request(sites, size, seed)
+    check_request(sites, size, seed, difficulty, shift)
     if average < FEWEST_VOLUMES:
         raise FedSuperError(f"synth: --images must be at least {FEWEST_VOLUMES} volumes a site, got {average}")
-    hospitals = [hospital(index) for index in range(sites)]
+    hospitals = [hospital(n) if difficulty == "easy" else pelvis_hospital(n, shift) for n in range(sites)]
     counts = share_out(average * sites, [one.share for one in hospitals], FEWEST_VOLUMES)
     plans = [
-        SitePlan(f"site-{n + 1}", count, partial(_write_site, site=one, key=[seed, n], count=count, size=size))
+        SitePlan(f"site-{n + 1}", count, partial(write_site, site=one, key=[seed, n], count=count, size=size))
         for n, (one, count) in enumerate(zip(hospitals, counts, strict=True))
     ]
     roots = {out: plans}
-    if outside:
-        write = partial(_write_site, site=OUTSIDE, key=[seed, OUTSIDE_KEY], count=average, size=size)
+    if kind := outside_kind(outside):
+        beside = OUTSIDE if difficulty == "easy" else pelvis_sites.OUTSIDE[kind]
+        write = partial(write_site, site=beside, key=[seed, OUTSIDE_KEY], count=average, size=size)
         roots[out.with_name(out.name + "-outside")] = [SitePlan("outside", average, write)]
     write_roots(roots, DATASET, progress)
 
@@ -66,7 +74,8 @@ def render(
     scanner = site.scanner
     pixel = scanner.field_of_view * rng.normal(1, 0.02) / size
     step = max(scanner.slice_step, THICKNESS * pixel)
-    patient = draw_patient(rng, bool(rng.random() < scanner.endorectal))
+    balloon = bool(rng.random() < scanner.endorectal)
+    patient = draw_man(site.mix, rng, balloon) if isinstance(site, PelvisHospital) else draw_patient(rng, balloon)
     needed = 2 * patient.half_height / step + rng.uniform(1.5, 3.5)  # a slice or more without gland at the ends
     grid = Grid.of(size, pixel, int(np.clip(np.ceil(needed), FEWEST_SLICES, MOST_SLICES)), step, scanner.blur)
     signal, gland = draw_pelvis(grid, patient, rng)
@@ -96,18 +105,12 @@ def _as_filed(
     return filed[0], filed[1], affine @ inv_ornt_aff(turn, shape)
 
 
-def _write_site(folder: Path, site: Hospital, key: list[int], count: int, size: int) -> Iterator[int]:
+def write_site(folder: Path, site: Hospital, key: list[int], count: int, size: int) -> Iterator[int]:
     """Write a site's volumes as NIfTI pairs, yielding 1 after each."""
-    import nibabel
-
     for kind in ("images", "labels"):
         (folder / kind).mkdir(parents=True)
     for number in range(1, count + 1):
         image, label, affine = render(site, [*key, number], size)
         for kind, voxels in (("images", image), ("labels", label)):
-            volume = nibabel.Nifti1Image(np.ascontiguousarray(voxels), affine)
-            volume.set_sform(affine, code="scanner")
-            volume.set_qform(affine, code="scanner")
-            volume.header.set_xyzt_units("mm")
-            nibabel.save(volume, folder / kind / f"{number:03d}.nii.gz")
+            write_volume(folder / kind / f"{number:03d}.nii.gz", voxels, affine)
         yield 1

@@ -1,8 +1,8 @@
 """The male pelvis around the prostate in axial T2 contrast: one made-up patient, as signal and gland in any grid.
 
-Lengths are millimetres from the middle of the gland: x to the patient's left (the right of a picture), y to the back
+Lengths are millimeters from the middle of the gland: x to the patient's left (the right of a picture), y to the back
 (down), z to the head. Signal is relative: 0 is air or cortical bone, 1 is urine. Everything is a blob, a function that
-is positive inside and falls about one per millimetre, painted over what lies behind it.
+is positive inside and falls about one per millimeter, painted over what lies behind it.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsuper.data.synthetic.prostate_patient import CORTEX, FAT, FLOW, MARROW, MUSCLE, Patient
+
 Field = NDArray[np.floating[Any]]  # float32 throughout
 EVERY_SLICE = slice(None)
-BEND = 1.6  # millimetres by which organs stray from their plain shapes
+BEND = 1.6  # millimeters by which organs stray from their plain shapes
 
-FAT, MUSCLE, MARROW, CORTEX, FLOW, URINE, WALL, GAS = 0.70, 0.12, 0.46, 0.03, 0.03, 1.0, 0.16, 0.02
-PERIPHERAL, TRANSITION, STROMA, CAPSULE, VESICLE = 0.80, 0.38, 0.13, 0.14, 0.72
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ SMALLEST = 0.45  # share of its width below which an ellipsoid's end is not pain
 
 @dataclass(frozen=True)
 class Grid:
-    """Voxel centres in millimetres, to be broadcast to [Z, H, W], and the width over which an edge blurs."""
+    """Voxel centers in millimeters, to be broadcast to [Z, H, W], and the width over which an edge blurs."""
 
     x: Field
     y: Field
@@ -82,48 +82,12 @@ class Grid:
 
     @property
     def pixel(self) -> float:
-        """Millimetres between columns."""
+        """Millimeters between columns."""
         return float(self.x[0, 0, 1] - self.x[0, 0, 0])
 
 
-@dataclass(frozen=True)
-class Patient:
-    """What varies from man to man. The coil balloon of an endorectal scan is part of the anatomy it presses on."""
-
-    half_width: float
-    half_depth: float
-    half_height: float
-    hyperplasia: float  # 0..1: how much of the gland the transition zone takes
-    tumour: bool
-    bladder: float  # radius when full
-    rectum: float  # radius
-    gas: bool
-    balloon: bool
-    stature: float  # scale of the pelvis
-    shift: tuple[float, float, float]  # where the gland lies in the picture
-
-
-def draw_patient(rng: np.random.Generator, balloon: bool) -> Patient:
-    """A random man, the same distribution everywhere: hospitals differ in scanners, not in men."""
-    hyperplasia = float(rng.beta(2, 2))
-    volume = rng.normal(1.0, 0.06) * (0.90 + 0.26 * hyperplasia)
-    return Patient(
-        half_width=24.0 * volume * rng.normal(1, 0.04),
-        half_depth=(15.0 if balloon else 17.5) * volume * (0.92 + 0.2 * hyperplasia) * rng.normal(1, 0.04),
-        half_height=15.5 * volume * rng.normal(1, 0.05),
-        hyperplasia=hyperplasia,
-        tumour=bool(rng.random() < 0.35),
-        bladder=rng.uniform(16, 30),
-        rectum=21.0 if balloon else rng.uniform(10, 17),
-        gas=bool(rng.random() < 0.45),
-        balloon=balloon,
-        stature=rng.normal(1, 0.04),
-        shift=(rng.normal(0, 2.5), rng.normal(2, 3.0), rng.normal(0, 1.5)),
-    )
-
-
 def noise_field(rng: np.random.Generator, grid: Grid, width: float, across_slices: float = 0.6) -> Field:
-    """Smooth noise of mean 0 and spread 1 with grains of `width` millimetres; `across_slices` is in slices.
+    """Smooth noise of mean 0 and spread 1 with grains of `width` millimeters; `across_slices` is in slices.
 
     Wide grains are drawn on a coarse lattice and interpolated: a plain filter would cost more the wider it is.
     """
@@ -139,11 +103,11 @@ def noise_field(rng: np.random.Generator, grid: Grid, width: float, across_slice
         before = place.astype(int)
         share = (place - before).reshape((-1, 1) if axis == 1 else (-1,))
         field = field.take(before, axis) * (1 - share) + field.take(before + 1, axis) * share
-    return (field - field.mean()) / (field.std() + np.float32(1e-6))
+    return np.asarray((field - field.mean()) / (field.std() + np.float32(1e-6)))
 
 
 def ellipse(x: Field, y: Field, across: Field | float, deep: Field | float, square: float = 0.0) -> Field:
-    """Millimetres inside an ellipse about the origin, negative outside; `square` (0..1) fills its corners."""
+    """Millimeters inside an ellipse about the origin, negative outside; `square` (0..1) fills its corners."""
     across, deep = np.maximum(across, np.float32(0.1)), np.maximum(deep, np.float32(0.1))
     u, v = (x / across) ** 2, (y / deep) ** 2
     radius = np.sqrt(u + v)
@@ -154,7 +118,7 @@ def ellipse(x: Field, y: Field, across: Field | float, deep: Field | float, squa
 
 def barrel(z: Field, middle: float, high: float) -> Field:
     """How wide something is at height z, from 1 in its middle to 0 at its ends, blunt as bones and organs are."""
-    return np.maximum(1 - np.abs((z - middle) / high) ** 3, 0) ** np.float32(0.5)
+    return np.asarray(np.maximum(1 - np.abs((z - middle) / high) ** 3, 0) ** np.float32(0.5))
 
 
 @dataclass(frozen=True)

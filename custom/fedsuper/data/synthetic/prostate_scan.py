@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsuper.data.synthetic.prostate_anatomy import Field, Grid, Patient, noise_field
+from fedsuper.data.synthetic.prostate_anatomy import Field, Grid, noise_field
+from fedsuper.data.synthetic.prostate_patient import Patient
 from fedsuper.data.synthetic.prostate_sites import Habit, Scanner
 
 BRIGHTEST = 32000
@@ -19,7 +20,7 @@ def sensitivity(scanner: Scanner, patient: Patient, grid: Grid, rng: np.random.G
         behind = patient.shift[1] + patient.half_depth + patient.rectum
         away = np.maximum(np.hypot(grid.x - patient.shift[0], grid.y - behind) - patient.rectum, 0)
         seen = seen * (0.45 + scanner.coil_gain / (1 + (away / 16) ** 2))
-    return seen.astype(np.float32)
+    return np.asarray(seen.astype(np.float32))
 
 
 def acquire(
@@ -31,7 +32,7 @@ def acquire(
     )
     real, imaginary = rng.standard_normal((2, *signal.shape), dtype=np.float32) * np.float32(scanner.noise)
     magnitude = np.hypot(clean + real, imaginary) * scanner.gain
-    return np.rint(np.clip(magnitude, 0, BRIGHTEST)).astype(np.int16)
+    return np.asarray(np.rint(np.clip(magnitude, 0, BRIGHTEST)).astype(np.int16))
 
 
 def annotate(gland: Field, habit: Habit, patient: Patient, grid: Grid, rng: np.random.Generator) -> NDArray[np.uint8]:
@@ -39,4 +40,4 @@ def annotate(gland: Field, habit: Habit, patient: Patient, grid: Grid, rng: np.r
     margin = habit.margin + habit.unsteadiness * rng.standard_normal()
     wobble = 0.35 * noise_field(rng, grid, 9, 0.4)
     reach = patient.half_height + habit.ends - np.abs(grid.z - patient.shift[2])
-    return ((gland + margin + wobble > 0) & (reach > 0)).astype(np.uint8)
+    return np.asarray(((gland + margin + wobble > 0) & (reach > 0)).astype(np.uint8))

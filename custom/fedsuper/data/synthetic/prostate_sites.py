@@ -16,8 +16,7 @@ import numpy as np
 class Scanner:
     """How a site acquires. Noise and shading are shares of the brightest signal."""
 
-    tesla: float
-    field_of_view: float  # millimetres
+    field_of_view: float  # millimeters
     slice_step: float
     gain: float  # stored value of urine in the middle of the picture
     contrast: float = 1.0  # exponent on the signal: above 1 a long echo time, dark and hard
@@ -34,7 +33,7 @@ class Scanner:
 
 @dataclass(frozen=True)
 class Habit:
-    """How a site draws the gland: millimetres beyond its border, in the slice and at apex and base."""
+    """How a site draws the gland: millimeters beyond its border, in the slice and at apex and base."""
 
     margin: float = 0.0
     ends: float = 0.0
@@ -51,25 +50,25 @@ class Hospital:
 
 
 HOSPITALS = (
-    Hospital(Scanner(3.0, 186, 3.4, 420, 1.00, noise=0.030, shading=0.15), Habit(0.0, 0.0), 19),
+    Hospital(Scanner(186, 3.4, 420, 1.00, noise=0.030, shading=0.15), Habit(0.0, 0.0), 19),
     Hospital(
-        Scanner(3.0, 170, 3.6, 950, 0.75, 0.04, noise=0.022, shading=0.05, bias=0.06, axes="RAS"), Habit(0.8, 1.5), 32
+        Scanner(170, 3.6, 950, 0.75, 0.04, noise=0.022, shading=0.05, bias=0.06, axes="RAS"), Habit(0.8, 1.5), 32
     ),
-    Hospital(Scanner(3.0, 180, 4.0, 300, 1.45, noise=0.035, shading=0.35, axes="LAS", tilt=-12), Habit(-0.6, -1.0), 35),
+    Hospital(Scanner(180, 4.0, 300, 1.45, noise=0.035, shading=0.35, axes="LAS", tilt=-12), Habit(-0.6, -1.0), 35),
     Hospital(
-        Scanner(1.5, 148, 3.2, 1500, 1.10, noise=0.050, bias=0.12, endorectal=1.0, coil_gain=2.2, blur=1.3, axes="PSR"),
+        Scanner(148, 3.2, 1500, 1.10, noise=0.050, bias=0.12, endorectal=1.0, coil_gain=2.2, blur=1.3, axes="PSR"),
         Habit(1.2, 0.0),
         35,
     ),
     Hospital(
-        Scanner(1.5, 160, 3.0, 680, 0.90, 0.10, 0.055, 0.30, 0.22, 0.5, 1.2, 1.4, axes="LPI", tilt=7),
+        Scanner(160, 3.0, 680, 0.90, 0.10, 0.055, 0.30, 0.22, 0.5, 1.2, 1.4, axes="LPI", tilt=7),
         Habit(0.3, -1.5),
         50,
     ),
-    Hospital(Scanner(3.0, 192, 3.3, 560, 1.20, noise=0.020, shading=0.25, axes="SLP", tilt=9), Habit(-0.3, 1.0), 99),
+    Hospital(Scanner(192, 3.3, 560, 1.20, noise=0.020, shading=0.25, axes="SLP", tilt=9), Habit(-0.3, 1.0), 99),
 )
 OUTSIDE = Hospital(
-    Scanner(1.0, 205, 3.8, 180, 0.70, 0.15, 0.055, 0.40, 0.22, blur=1.6, axes="IRA", tilt=-5), Habit(0.5, 0.5), 30
+    Scanner(205, 3.8, 180, 0.70, 0.15, 0.055, 0.40, 0.22, blur=1.6, axes="IRA", tilt=-5), Habit(0.5, 0.5), 30
 )
 
 

@@ -1,7 +1,6 @@
 """Drawing fundus photographs with numpy, a stack of images at a time.
 
-Lengths are fractions of the image's width. What is thin or small (vessels, exudates) is splatted as points and widened
-by a Gaussian, which costs two small matrix products an image instead of a distance field for every line.
+Lengths are fractions of the image's width.
 """
 
 from __future__ import annotations
@@ -11,16 +10,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsuper.data.synthetic.drawing import Floats, Grid, blur, opacity_of_dots, smooth_noise
 from fedsuper.data.synthetic.retina_sites import Camera, Habit, Hospital, Patients
+from fedsuper.data.synthetic.retina_vessels import draw_vessels
 
-Floats = NDArray[np.float32]
-
-CUP_COLOUR = (0.22, 0.40, 0.44)  # what the pale cup adds to the rim's colour
-RIM_COLOUR = (0.19, 0.22, 0.12)  # what the disc adds to the fundus
-LESION_COLOUR = (0.30, 0.34, 0.18)
+CUP_COLOR = (0.22, 0.40, 0.44)  # what the pale cup adds to the rim's color
+RIM_COLOR = (0.19, 0.22, 0.12)  # what the disc adds to the fundus
+LESION_COLOR = (0.30, 0.34, 0.18)
 VESSEL_ABSORPTION = (0.42, 0.62, 0.55)
 MACULA_ABSORPTION = (0.30, 0.42, 0.42)
-LARGEST_CUP = 0.88  # drawn, of the room the disc has around the cup's centre
+LARGEST_CUP = 0.88  # drawn, of the room the disc has around the cup's center
 
 
 @dataclass(frozen=True)
@@ -33,23 +32,8 @@ class Eyes:
     elongation: Floats
     tilt: Floats
     cup_ratio: Floats
-    cup_shift: Floats  # of the cup's centre, in units of the room the rim leaves
+    cup_shift: Floats  # of the cup's center, in units of the room the rim leaves
     side: Floats  # +1: the macula lies to the left of the disc, -1: to the right
-
-
-@dataclass(frozen=True)
-class Grid:
-    """Pixel centres."""
-
-    size: int
-
-    @property
-    def x(self) -> Floats:
-        return ((np.arange(self.size) + 0.5) / self.size).astype(np.float32)[None, None, :]
-
-    @property
-    def y(self) -> Floats:
-        return self.x.transpose(0, 2, 1)
 
 
 def draw_eyes(patients: Patients, count: int, rng: np.random.Generator) -> Eyes:
@@ -73,7 +57,7 @@ def draw_eyes(patients: Patients, count: int, rng: np.random.Generator) -> Eyes:
 
 
 def disc_and_cup(eyes: Eyes, grid: Grid) -> tuple[Floats, Floats]:
-    """Maps of the distance from the centre of disc and cup, as a part of the way to the visible edge (1 on it)."""
+    """Maps of the distance from the center of disc and cup, as a part of the way to the visible edge (1 on it)."""
     cos, sin = (f(eyes.tilt)[:, None, None] for f in (np.cos, np.sin))
     dx = (grid.x - eyes.x[:, None, None]) / eyes.radius[:, None, None]
     dy = (grid.y - eyes.y[:, None, None]) / (eyes.radius * eyes.elongation)[:, None, None]
@@ -92,89 +76,7 @@ def draw_labels(eyes: Eyes, habit: Habit, grid: Grid, rng: np.random.Generator) 
     room = LARGEST_CUP * (disc_drawn - np.abs(eyes.cup_shift * (1 - eyes.cup_ratio)))
     cup_drawn = np.minimum(habit.cup * hand[1], room / eyes.cup_ratio)
     inside = disc < disc_drawn[:, None, None]
-    return inside.astype(np.uint8) + (inside & (cup < cup_drawn[:, None, None]))
-
-
-def gaussian_matrix(size: int, sigma: float) -> Floats:
-    """The matrix G with which G @ image @ G.T blurs an image by `sigma` (a fraction of the width); rows add up to 1."""
-    step = (np.arange(size)[:, None] - np.arange(size)[None, :]) / size
-    weights = np.exp(-0.5 * (step / max(sigma, 0.3 / size)) ** 2)
-    return (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
-
-
-def blur(stack: Floats, sigma: float) -> Floats:
-    """Blur the last two axes."""
-    kernel = gaussian_matrix(stack.shape[-1], sigma)
-    return np.matmul(np.matmul(kernel, stack), kernel.T)
-
-
-def splat(x: Floats, y: Floats, weight: Floats, size: int) -> Floats:
-    """Add points (image, point) to empty images, each spread over its four nearest pixels; outside is dropped."""
-    count = len(x)
-    column, row = x * size - 0.5, y * size - 0.5
-    left, top = np.floor(column).astype(np.int64), np.floor(row).astype(np.int64)
-    right_part, lower_part = column - left, row - top
-    image = np.arange(count)[:, None] * size * size
-    canvas = np.zeros(count * size * size)
-    for down, vertical in ((0, 1 - lower_part), (1, lower_part)):
-        for across, horizontal in ((0, 1 - right_part), (1, right_part)):
-            r, c = top + down, left + across
-            seen = (r >= 0) & (r < size) & (c >= 0) & (c < size)
-            place = (image + r * size + c)[seen]
-            canvas += np.bincount(place, (weight * vertical * horizontal)[seen], minlength=len(canvas))
-    return canvas.reshape(count, size, size).astype(np.float32)
-
-
-def smooth_noise(count: int, size: int, cells: int, rng: np.random.Generator) -> Floats:
-    """Slowly varying noise of about unit spread: a coarse grid of normals, widened to the picture."""
-    centres = (np.arange(cells) + 0.5) / cells
-    weights = np.exp(-0.5 * (((np.arange(size) + 0.5) / size)[:, None] - centres[None, :]) ** 2 * (1.6 * cells) ** 2)
-    weights = (weights / np.sqrt((weights**2).sum(axis=1, keepdims=True))).astype(np.float32)
-    return weights @ rng.standard_normal((count, cells, cells), dtype=np.float32) @ weights.T
-
-
-def draw_vessels(eyes: Eyes, disc_diameter: float, size: int, rng: np.random.Generator) -> Floats:
-    """Opacity of the vessels: artery and vein of the four arcades that leave the disc, with branches."""
-    count, points = len(eyes.x), 2 * size
-    # Angles for a macula on the left, y down: upper and lower temporal (they bend around it), upper and lower nasal.
-    leave = np.repeat(np.array([-1.85, 1.85, -0.95, 0.95]), 2)[None, :] + 0.16 * rng.standard_normal((count, 8))
-    bend = np.repeat(np.array([-1.3, 1.3, 0.5, -0.5]), 2)[None, :] + 0.35 * rng.standard_normal((count, 8))
-    start = np.stack([eyes.x, eyes.y])[:, :, None, None] + 0.1 * disc_diameter * rng.standard_normal((2, count, 8, 1))
-    trunk = _walk(start, leave, bend, 1.1, eyes.side, points, rng)
-    field = np.zeros((count, size, size), np.float32)
-    fade = np.linspace(1.0, 0.55, points, dtype=np.float32)
-    kind = np.tile([0.75, 1.1], 4)[None, :, None]  # arteries are paler than veins
-    field += _thicken(trunk, np.broadcast_to(kind * fade, trunk.shape[1:]), 1.1, 0.030 * disc_diameter, size)
-    for fork in (0.12, 0.24, 0.42):
-        at = int(fork * points)
-        turn = rng.choice([-1.0, 1.0], (count, 8)) * rng.uniform(0.5, 0.9, (count, 8))
-        heading = leave + bend * fork
-        branch = _walk(
-            trunk[..., at : at + 1], heading + turn, bend * 0.6 - turn * 0.6, 0.6, eyes.side, points // 2, rng
-        )
-        thin = np.broadcast_to(0.7 * kind * fade[: points // 2], branch.shape[1:])
-        field += _thicken(branch, thin, 0.6, 0.017 * disc_diameter, size)
-    return 1 - np.exp(-1.3 * field)
-
-
-def _walk(
-    start: NDArray, leave: NDArray, bend: NDArray, length: float, side: Floats, points: int, rng: np.random.Generator
-) -> NDArray:
-    """Points (2, image, vessel, point) of curves that set out at angle `leave`, turn by `bend` and wiggle a little."""
-    t = np.linspace(0, 1, points)
-    phase, pace = rng.uniform(0, 2 * np.pi, (*leave.shape, 1)), rng.uniform(2, 5, (*leave.shape, 1))
-    angle = leave[..., None] + bend[..., None] * t + 0.25 * np.sin(phase + 2 * np.pi * pace * t)
-    steps = np.stack([np.cos(angle) * side[:, None, None], np.sin(angle)]) * (length / points)
-    return start + np.cumsum(steps, axis=-1)
-
-
-def _thicken(line: NDArray, weight: NDArray, length: float, sigma: float, size: int) -> Floats:
-    """Widen curves to a Gaussian profile of peak about `weight`."""
-    count = line.shape[1]
-    x, y, w = (values.reshape(count, -1).astype(np.float32) for values in (line[0], line[1], weight))
-    per_point = length / line.shape[-1] * size  # pixels of line that a point stands for
-    sigma = max(sigma, 0.3 / size)
-    return blur(splat(x, y, w * per_point, size), sigma) * np.float32(np.sqrt(2 * np.pi) * sigma * size)
+    return np.asarray(inside.astype(np.uint8) + (inside & (cup < cup_drawn[:, None, None])))
 
 
 def draw_lesions(eyes: Eyes, patients: Patients, size: int, rng: np.random.Generator) -> Floats:
@@ -183,16 +85,15 @@ def draw_lesions(eyes: Eyes, patients: Patients, size: int, rng: np.random.Gener
     width = patients.disc_diameter
     present = np.arange(clusters)[None, :] < np.minimum(rng.poisson(patients.lesions, count), clusters)[:, None]
     macula = np.stack([eyes.x - eyes.side * 2.2 * width, eyes.y])[:, :, None]
-    centre = macula + 0.22 * rng.standard_normal((2, count, clusters))
-    place = centre[..., None] + 0.16 * width * rng.standard_normal((2, count, clusters, dots))
+    center = macula + 0.22 * rng.standard_normal((2, count, clusters))
+    place = center[..., None] + 0.16 * width * rng.standard_normal((2, count, clusters, dots))
     weight = (present[..., None] * rng.uniform(0.3, 1.0, (count, clusters, dots))).astype(np.float32)
     x, y, weight = (part.reshape(count, -1).astype(np.float32) for part in (place[0], place[1], weight))
-    sigma = max(0.035 * width, 0.4 / size)
-    return 1 - np.exp(-blur(splat(x, y, weight, size), sigma) * np.float32(2 * np.pi * (sigma * size) ** 2))
+    return opacity_of_dots(x, y, weight, size, 0.035 * width, 0.4)
 
 
 def photograph(eyes: Eyes, site: Hospital, grid: Grid, rng: np.random.Generator) -> NDArray[np.uint8]:
-    """Images (image, row, column, colour) of these eyes as the site's camera takes them."""
+    """Images (image, row, column, color) of these eyes as the site's camera takes them."""
     camera, patients, count = site.camera, site.patients, len(eyes.x)
     width = patients.disc_diameter
     disc, cup = disc_and_cup(eyes, grid)
@@ -204,37 +105,43 @@ def photograph(eyes: Eyes, site: Hospital, grid: Grid, rng: np.random.Generator)
     macula = np.exp(((grid.x - fovea_x) ** 2 + (grid.y - fovea_y) ** 2) * np.float32(-0.5 / (0.6 * width) ** 2))
     fine, coarse = (smooth_noise(count, grid.size, cells, rng) for cells in (10, 4))
     texture = 1 + camera.mottling * (fine + 0.8 * coarse)
-    light = _illumination(camera, count, grid, rng)
+    light = illumination(camera, count, grid, rng)
     exposure = (1 + 0.06 * np.clip(rng.standard_normal((count, 1, 1)), -2, 2)).astype(np.float32)
     image = np.empty((3, count, grid.size, grid.size), np.float32)
     for channel in range(3):
         tint = camera.tint[channel] * rng.normal(1.0, 0.03, (count, 1, 1)).astype(np.float32)
         layer = tint * texture * (1 - MACULA_ABSORPTION[channel] * macula)
-        layer += LESION_COLOUR[channel] * lesions * (1 - disc_opacity)
-        layer += RIM_COLOUR[channel] * disc_opacity + CUP_COLOUR[channel] * cup_opacity
+        layer += LESION_COLOR[channel] * lesions * (1 - disc_opacity)
+        layer += RIM_COLOR[channel] * disc_opacity + CUP_COLOR[channel] * cup_opacity
         layer *= 1 - np.float32(VESSEL_ABSORPTION[channel]) * np.minimum(vessels, 1.3)
         layer = (layer - 0.4) * np.float32(camera.contrast) + 0.4
         image[channel] = layer * light * exposure * np.float32(camera.brightness)
-    return _develop(image, camera, rng)
+    return develop(image, camera, rng)
 
 
 def _inside(distance: Floats, softness: float) -> Floats:
     """1 inside an edge (distance below 1), 0 outside, a soft step between."""
-    return np.float32(0.5) - np.float32(0.5) * np.tanh((distance - 1) / np.float32(2 * softness))
+    return np.asarray(np.float32(0.5) - np.float32(0.5) * np.tanh((distance - 1) / np.float32(2 * softness)))
 
 
-def _illumination(camera: Camera, count: int, grid: Grid, rng: np.random.Generator) -> Floats:
-    """The round field of view with its fall-off, a lamp never quite in the middle, and black outside."""
+def illumination(
+    camera: Camera, count: int, grid: Grid, rng: np.random.Generator, aside: Floats | float = 0.0
+) -> Floats:
+    """The round field of view with its fall-off, a lamp never quite in the middle, and black outside.
+
+    `aside` moves the field's middle along the rows.
+    """
     cx, cy = (0.5 + 0.008 * rng.standard_normal((2, count, 1, 1))).astype(np.float32)
+    cx = cx + aside
     lamp_x, lamp_y = (0.06 * rng.standard_normal((2, count, 1, 1))).astype(np.float32)
     radius = np.sqrt((grid.x - cx) ** 2 + (grid.y - cy) ** 2)
     lit = (grid.x - cx - lamp_x) ** 2 + (grid.y - cy - lamp_y) ** 2
     fall = 1 - camera.vignetting * np.minimum(lit / np.float32(camera.field_radius**2), 1.3)
     edge = _inside(radius / np.float32(camera.field_radius), 0.006)
-    return fall * edge * (np.abs(grid.y - 0.5) < camera.field_height / 2)
+    return np.asarray(fall * edge * (np.abs(grid.y - 0.5) < camera.field_height / 2))
 
 
-def _develop(image: Floats, camera: Camera, rng: np.random.Generator) -> NDArray[np.uint8]:
+def develop(image: Floats, camera: Camera, rng: np.random.Generator) -> NDArray[np.uint8]:
     """Optics and sensor: blur, grain, and eight bits."""
     image = blur(image, camera.blur)
     noise = rng.standard_normal(image.shape, dtype=np.float32)

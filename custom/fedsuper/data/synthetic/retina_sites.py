@@ -16,7 +16,7 @@ import numpy as np
 class Camera:
     """How a site photographs. Lengths are fractions of the image's width."""
 
-    tint: tuple[float, float, float]  # colour of the bare fundus
+    tint: tuple[float, float, float]  # color of the bare fundus
     brightness: float = 1.0
     contrast: float = 1.0
     field_radius: float = 0.49  # beyond it the picture is black; above 0.71 the field fills the picture
@@ -27,6 +27,7 @@ class Camera:
     grain: float = 0.0  # width of the noise's grains; 0 is independent pixels
     vessels: float = 1.0  # how dark the vessels appear
     mottling: float = 0.05  # how strongly the choroid shows through
+    off_center: float = 0.0  # how far the field's middle may lie from the picture's, towards the macula
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Patients:
     """Whom a site photographs."""
 
     disc_diameter: float  # fraction of the image's width
-    disc_offset: tuple[float, float] = (0.0, 0.0)  # towards the nose, downwards, from the picture's centre
+    disc_offset: tuple[float, float] = (0.0, 0.0)  # towards the nose, downwards, from the picture's center
     disc_wander: float = 0.05  # spread of the disc's position
     cup_ratio: float = 0.5  # cup diameter over disc diameter
     cup_spread: float = 0.07

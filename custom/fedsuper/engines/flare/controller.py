@@ -1,73 +1,54 @@
-"""The server on NVFlare: one controller that drives any method through the engine-neutral `Federation`."""
+"""The server that trains, on NVFlare: drives any method through the engine-neutral `Federation`."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from nvflare.apis.fl_context import FLContext
-from nvflare.app_common.workflows.model_controller import ModelController
-
-from fedsuper.config import parse_study
-from fedsuper.engines.federation import Federation
+from fedsuper.config.reading import parse_study
 from fedsuper.engines.flare import settings
-from fedsuper.engines.flare.events import ServerProgress, lines_after, total_rounds
-from fedsuper.engines.flare.exchange import CHECK_PERIOD, AbortedError, FlareExchange
-from fedsuper.errors import FedSuperError
-from fedsuper.inference.artefact import save_super_model
+from fedsuper.engines.flare.contact.exchange import FlareExchange
+from fedsuper.engines.flare.launch.events import SUPER_MODEL, ServerProgress, total_rounds
+from fedsuper.engines.flare.reporting_controller import ReportingController
+from fedsuper.federation.checkpoints import Resume
+from fedsuper.federation.server_loop import Federation
+from fedsuper.inference.artifact import save_super_model
 
-EVENTS_FILE = "fedsuper-events.jsonl"
-SUPER_MODEL = "supermodel"
-EVENTS_COMMAND = "fedsuper.events"
+OWNER_PATIENCE = 60.0  # seconds for the process of a job that died to let go of the study's state
 
 
-class FedSuperController(ModelController):
-    """Runs one study and leaves the super model in the job's run folder on the server.
+class SuperModelController(ReportingController):
+    """Runs one study and leaves the super model in the job's run folder on the server, and beside its checkpoints.
 
-    `study` is the study as plain JSON. NVFlare's model persistor holds one model, a study has several: the federation
-    keeps its own checkpoints, and `resume` goes on from the last one.
+    `study` is the study as plain JSON. The federation keeps its own checkpoints; `resume` goes on from the last one, or
+    from the round, and without the sites, that it names.
     """
 
-    def __init__(self, study: dict[str, Any], resume: bool = False) -> None:
-        # One task per site: a site's failure is judged here, against min_sites, not by NVFlare task by task.
-        super().__init__(persistor_id="", ignore_result_error=True, task_check_period=CHECK_PERIOD)
+    def __init__(self, study: dict[str, Any], resume: bool | dict[str, Any] = False) -> None:
+        super().__init__()
         self.study = study
         self.resume = resume
-        self.events_file: Path | None = None
+        self.federation: Federation | None = None
 
-    def start_controller(self, fl_ctx: FLContext) -> None:
-        """Let an admin fetch the study's events while the job runs."""
-        super().start_controller(fl_ctx)
-        self.engine.register_app_command(EVENTS_COMMAND, self._events_since)
+    @property
+    def title(self) -> str:
+        return str(self.study.get("method", "study"))
 
-    def run(self) -> None:
-        """The whole study; a problem is written down in one line before NVFlare ends the job."""
-        run_folder = Path(self.get_run_dir())
-        self.events_file = settings.from_environment(settings.EVENTS) or run_folder / EVENTS_FILE
-        progress = ServerProgress(str(self.study.get("method", "study")), self.info, self.events_file)
-        try:
-            self._run(progress, run_folder)
-        except AbortedError:
-            progress.failed("the job was aborted, by an admin or because no site's process was left; see its log")
-        except FedSuperError as problem:
-            progress.failed(str(problem))
-            raise
-        except Exception as error:
-            text = " ".join(str(error).split())[:200]
-            progress.failed(f"the server failed ({type(error).__name__}: {text}); see its log")
-            raise
+    def silent_sites(self) -> list[str]:
+        if self.federation is None or self.federation.server is None:
+            return []
+        present = set(self.federation.exchange.sites)
+        return [site for site in self.federation.server.sites if site not in present]
 
-    def _run(self, progress: ServerProgress, run_folder: Path) -> None:
+    def work(self, progress: ServerProgress, run_folder: Path, known: settings.Settings) -> None:
+        """Train, then write the super model where an admin, a waiting command and a later inference job look for it."""
         study = parse_study(self.study)
         progress.total = total_rounds(study)
-        local_folder = Path(self.engine.get_workspace().get_site_config_dir())
-        state = settings.server_state_folder(settings.read_settings(local_folder), study, run_folder)
-        super_model = Federation(study, FlareExchange(self), state, progress).run(self.resume)
-        save_super_model(super_model, run_folder / SUPER_MODEL)
+        state = settings.server_state_folder(known, study, run_folder)
+        exchange = FlareExchange(self, self.hearts, study.federation.away_after)
+        self.federation = Federation(study, exchange, state, progress, self.pausing.is_set, OWNER_PATIENCE)
+        super_model = self.federation.run(Resume.of(self.resume) or False)
         out = settings.from_environment(settings.OUT)
-        if out is not None:
-            save_super_model(super_model, out)
-        progress.done()
-
-    def _events_since(self, topic: str, data: dict[str, Any] | None, fl_ctx: FLContext) -> dict[str, Any]:
-        return {"lines": lines_after(self.events_file, int((data or {}).get("seen", 0))) if self.events_file else []}
+        for folder in (run_folder / SUPER_MODEL, state / SUPER_MODEL, out):
+            if folder is not None:
+                save_super_model(super_model, folder)

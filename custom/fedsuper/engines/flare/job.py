@@ -1,110 +1,45 @@
-"""A submittable NVFlare job folder for a study: configuration only, no code, no paths, no list of sites."""
+"""Job folders on disk: what `nvflare job submit` and `nvflare simulator` take."""
 
 from __future__ import annotations
 
-import sys
+import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
-from fedsuper.config import Study, parse_study
-from fedsuper.engines.messages import TASKS
-from fedsuper.files import atomic_write_json, atomic_write_text
-from fedsuper.methods import METHODS, method_class
-
-APP = "app"
-# The study of the jobs in the repository: ends in minutes, also where every task is a process of its own.
-TRIAL = {"rounds": 10, "image_size": 64, "model": {"channels": [16, 32, 64, 128]}, "optimizer": {"lr": 0.004}}
-CONTROLLER = "fedsuper.engines.flare.controller.FedSuperController"
-EXECUTOR = "fedsuper.engines.flare.executor.FedSuperExecutor"
-TRACKER = "tracker"
-ANALYTICS = "analytix_log_stats"  # the event NVFlare's trackers fire
-
-CUSTOM_README = """This folder is empty on purpose.
-
-NVFlare loads classes from outside its own allow-list only for jobs that carry a `custom` folder. FedSuper is installed
-on the server and at every site (`pip install`), so nothing is copied here. Sites that do not let a job bring code put
-`fedsuper.` on their allow-list instead and run the job without this folder: see docs/how-to/run-on-nvflare.md.
-"""
+from fedsuper.config import Study
+from fedsuper.engines.flare.recipe import FedSuperRecipe, SuperModelJob
+from fedsuper.files import atomic_write_text
 
 
 def write_job(study: Study, out: Path, custom: bool = True, resume: bool = False) -> None:
-    """Write the job; the same study gives the same bytes.
+    """Write the training job of a study to `out`; the same study gives the same bytes."""
+    write_recipe(FedSuperRecipe(study, resume), out, custom)
 
-    `custom=False` leaves out the `custom` folder, for sites with FedSuper on their allow-list; `resume` goes on from
-    the server's last checkpoint of this study.
-    """
-    out = Path(out)
-    atomic_write_json(out / "meta.json", _meta(study))
-    atomic_write_json(out / APP / "config" / "config_fed_server.json", _server(study, resume))
-    atomic_write_json(out / APP / "config" / "config_fed_client.json", _client())
+
+def write_recipe(recipe: SuperModelJob, out: Path, custom: bool = True) -> None:
+    """Write any of FedSuper's recipes as a job folder; `custom=False` for machines that have an allow-list for it."""
     if custom:
-        atomic_write_text(out / APP / "custom" / "README.md", CUSTOM_README)
+        recipe.mark_as_code()
+    with tempfile.TemporaryDirectory(prefix="fedsuper-") as temporary:
+        recipe.export(temporary)
+        job = Path(temporary) / recipe.name
+        for path in sorted(path for path in job.rglob("*") if path.is_file()):
+            text = path.read_text(encoding="utf-8")
+            readable = layout(json.loads(text)) + "\n" if path.suffix == ".json" else text
+            atomic_write_text(Path(out) / path.relative_to(job), readable)
 
 
-def write_all_jobs(folder: Path) -> list[str]:
-    """One job per method, each with a trial study; pooled training moves images and is no job."""
-    names = [name for name in METHODS if not method_class(name).pooled]
-    for name in names:
-        write_job(parse_study({"method": name, **TRIAL}), Path(folder) / name)
-    return names
+def layout(value: Any, indent: str = "") -> str:
+    """JSON for reading: what holds no object is one line."""
+    deeper = indent + "  "
+    if isinstance(value, dict) and value and (not indent or len(json.dumps(value)) > 100 or _nested(value)):
+        lines = [f"{deeper}{json.dumps(key)}: {layout(inner, deeper)}" for key, inner in value.items()]
+        return "{\n" + ",\n".join(lines) + f"\n{indent}}}"
+    if isinstance(value, list) and any(isinstance(inner, dict) for inner in value):
+        return "[\n" + ",\n".join(deeper + layout(inner, deeper) for inner in value) + f"\n{indent}]"
+    return json.dumps(value, allow_nan=False)
 
 
-def _meta(study: Study) -> dict[str, Any]:
-    return {
-        "name": f"fedsuper-{study.method}",
-        "resource_spec": {},
-        "min_clients": study.federation.min_sites,
-        "deploy_map": {APP: ["@ALL"]},
-    }
-
-
-def _server(study: Study, resume: bool) -> dict[str, Any]:
-    return {
-        "format_version": 2,
-        # Sites ask for work this often (seconds): the floor of a round.
-        "server": {"task_request_interval": 0.2},
-        "task_data_filters": [],
-        "task_result_filters": [],
-        "workflows": [{"id": "federation", "path": CONTROLLER, "args": {"study": _settings(study), "resume": resume}}],
-        "components": [
-            _tensors(),
-            {"id": "tensorboard", "path": "nvflare.app_opt.tracking.tb.tb_receiver.TBAnalyticsReceiver", "args": {}},
-        ],
-    }
-
-
-def _settings(study: Study) -> dict[str, Any]:
-    """The keys in which the study differs from the defaults; the server checks that all run the same version."""
-    defaults = parse_study({"method": study.method}).to_json()
-    return {key: value for key, value in study.to_json().items() if key == "method" or value != defaults.get(key)}
-
-
-def _client() -> dict[str, Any]:
-    return {
-        "format_version": 2,
-        "executors": [{"tasks": list(TASKS), "executor": {"path": EXECUTOR, "args": {"tracker": TRACKER}}}],
-        "task_data_filters": [],
-        "task_result_filters": [],
-        "components": [
-            _tensors(),
-            {"id": TRACKER, "path": "nvflare.app_opt.tracking.tb.tb_writer.TBWriter", "args": {}},
-            {
-                "id": "streamer",
-                "path": "nvflare.app_common.widgets.convert_to_fed_event.ConvertToFedEvent",
-                "args": {"events_to_convert": [ANALYTICS]},
-            },
-        ],
-    }
-
-
-def _tensors() -> dict[str, Any]:
-    """torch tensors on the wire, as they are."""
-    return {
-        "id": "tensors",
-        "path": "nvflare.app_common.widgets.decomposer_reg.DecomposerRegister",
-        "args": {"classes": ["nvflare.app_opt.pt.decomposers.TensorDecomposer"]},
-    }
-
-
-if __name__ == "__main__":  # python -m fedsuper.engines.flare.job jobs
-    print("\n".join(write_all_jobs(Path(sys.argv[1]))))
+def _nested(value: dict[str, Any]) -> bool:
+    return any(isinstance(inner, dict) and inner for inner in value.values())

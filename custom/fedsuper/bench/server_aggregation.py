@@ -1,0 +1,105 @@
+"""What a round costs the server of FedSM beyond the sites' work: time against one numpy pass, memory in models.
+
+The pass is the running sum in float64 that any mean needs, over the same bytes: K global and K personalized models. The
+net is the papers' (UNet 16..256, two residual units, 6.5 MB); 384 sites have a small one, to see that time is linear.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import torch
+
+from fedsuper.bench.peak_memory import MEGABYTE, scratch_megabytes
+from fedsuper.config import Study
+from fedsuper.config.reading import parse_study
+from fedsuper.core.state import State
+from fedsuper.core.supermodel import GLOBAL
+from fedsuper.data.task import Task
+from fedsuper.methods import create_method
+from fedsuper.methods.protocol.nets import first_segmentation
+from fedsuper.methods.protocol.role import PERSONAL
+from fedsuper.methods.protocol.server import Server, Update
+
+SITES, MANY = (6, 24, 96), 384
+PAPER = {"channels": [16, 32, 64, 128, 256], "residual_units": 2}
+SMALL = {"channels": [4, 8, 16], "residual_units": 2}
+REPEATS = 5
+MOST_PASSES, MOST_MODELS, MOST_UNEVEN = 3.0, 4.0, 1.5
+
+
+def run(out: Path) -> dict[str, Any]:
+    """Every number of sites in turn; processor seconds of a single thread."""
+    torch.set_num_threads(1)
+    found = {str(count): cost(PAPER, count) for count in SITES}
+    few, many = (cost(SMALL, count) for count in (MANY // 4, MANY))
+    uneven = many["least_seconds"] / (4 * few["least_seconds"])
+    most = found[str(SITES[-1])]
+    return {
+        "setting": f"FedSM, UNet 16..256 with two residual units, K = {', '.join(found)}; 1 thread",
+        "sites": found | {f"{MANY} (small net)": many},
+        "time_of_384_over_4_times_96": uneven,
+        "promises": {
+            f"K = {SITES[-1]} within {MOST_PASSES:g} numpy passes over the same bytes": most["passes"] <= MOST_PASSES,
+            f"scratch of at most {MOST_MODELS:g} models": all(
+                each["scratch_models"] <= MOST_MODELS for each in found.values()),
+            "time is linear in K up to 384": uneven <= MOST_UNEVEN,
+        },
+    }
+
+
+def cost(net: dict[str, Any], count: int) -> dict[str, float]:
+    """Seconds and scratch of an aggregation for `count` sites, and the pass it is compared with, in turn."""
+    server, updates = round_of(net, count)
+    method = create_method(server.study)
+    uploads = [state for update in updates.values() for state in update.models.values()]
+    size = sum(tensor.nbytes for tensor in uploads[0].values()) / MEGABYTE
+    made = (count + 1) * size  # the new global model and a personalized one a site
+    scratch = scratch_megabytes(lambda: method.aggregate(server, updates), made)  # first: freed memory is held back
+    seconds, passes = [], []
+    for _ in range(REPEATS):
+        passes.append(_seconds(lambda: numpy_pass(uploads)))
+        seconds.append(_seconds(lambda: method.aggregate(server, updates)))
+    return {
+        "seconds": median(seconds),
+        "least_seconds": min(seconds),
+        "numpy_pass_seconds": median(passes),
+        "passes": median(one / other for one, other in zip(seconds, passes, strict=True)),
+        "megabytes_received": len(uploads) * size,
+        "scratch_models": scratch / size,
+    }
+
+
+def round_of(net: dict[str, Any], count: int) -> tuple[Server, dict[str, Update]]:
+    """A server in mid-study and what `count` sites sent it: models near one another, as after an epoch."""
+    study: Study = parse_study({"method": "fedsm", "model": net, "selector": {"kind": "statistics"}})
+    task = Task.from_json({"task": "retina", "channels": 3, "regions": {"disc": [1, 2], "cup": [2]}})
+    first = first_segmentation(study, task)
+    random = torch.Generator().manual_seed(0)
+
+    def moved() -> State:
+        return {name: tensor + 0.01 * torch.randn(tensor.shape, generator=random) for name, tensor in first.items()}
+
+    sites = [f"site-{index:03d}" for index in range(count)]
+    updates = {site: Update({GLOBAL: moved(), PERSONAL: moved()}, 10) for site in sites}
+    return Server(study, task, sites, dict.fromkeys(sites, 10)), updates
+
+
+def numpy_pass(states: list[State]) -> list[np.ndarray]:
+    """The sum of all states in float64."""
+    totals = [np.zeros(tensor.shape) for tensor in states[0].values()]
+    for state in states:
+        for total, tensor in zip(totals, state.values(), strict=True):
+            np.add(total, tensor.numpy(), out=total)
+    return totals
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    started = time.process_time()
+    work()
+    return time.process_time() - started

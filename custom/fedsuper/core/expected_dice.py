@@ -1,0 +1,92 @@
+"""The gate that counts the cost: choose the expert whose Dice is expected to be best, not the likeliest site.
+
+    choose argmax_k sum_j q_j U[j, k]      U[j, k] = mean validation Dice at site j of expert k, the global model first
+
+Naming a site wrongly costs nothing where its experts agree and much where they do not; U says which. A site's row is
+known as well as it has images: with n_j of them it is shrunk towards the mean row,
+U_j <- (n_j U_j + n_0 mean) / (n_j + n_0).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import torch
+from pydantic import Field, ValidationInfo, model_validator
+
+from fedsuper.core.calibration import TEMPERATURES
+from fedsuper.core.gamma_choice import check_images
+from fedsuper.errors import FedSuperError
+from fedsuper.schema import Strict
+
+# A row counts half of its own and half of all sites' at this many validation images.
+HALF_TRUST = 4.0
+# Nats of cross-entropy that make no difference: of such temperatures the highest, which claims least.
+TIE = 1e-3
+CERTAIN = 1e-12  # probabilities below this are taken for it: log 0 has no temperature
+
+
+def shrink_rows(utility: torch.Tensor, images: Sequence[float], half: float = HALF_TRUST) -> torch.Tensor:
+    """U `[J, K]` with each row moved towards the mean row, the more the fewer `images` it was measured on.
+
+    A row without images (a site that did not answer) becomes the mean of the others'. An entry that nobody measured
+    (NaN: a newcomer's model at the other sites) counts as the least of its row and enters no mean.
+    """
+    if utility.dim() != 2 or len(images) != len(utility):
+        raise FedSuperError(f"expected-Dice gate: U is {tuple(utility.shape)} for {len(images)} sites")
+    table = utility.to(torch.float64)
+    own = torch.tensor(images, dtype=torch.float64)
+    seen = table[own > 0] if bool((own > 0).any()) else table
+    shrunk = (own[:, None] * table + half * seen.nanmean(dim=0)) / (own[:, None] + half)
+    least = shrunk.nan_to_num(nan=torch.inf).amin(dim=1, keepdim=True)
+    return torch.where(shrunk.isnan(), least, shrunk)
+
+
+def expected_dice_gate(q: torch.Tensor, utility: torch.Tensor) -> torch.Tensor:
+    """The chosen expert (column of U) of every row of q `[N, J]`; of equals the first, which is the global model."""
+    return (q.to(torch.float64) @ utility.to(torch.float64)).argmax(dim=1)
+
+
+def tempered(q: torch.Tensor, temperature: float) -> torch.Tensor:
+    """softmax(log q / T): q itself at T = 1, softer above. A trained selector is surer than it should be."""
+    return (q.clamp(min=CERTAIN).log() / temperature).softmax(dim=1)
+
+
+class UtilityRow(Strict):
+    """A site's row of U: Dice of every expert and the selector's cross-entropy, summed over its images."""
+
+    dice_sum: dict[str, Annotated[float, Field(strict=True, ge=0)]]
+    cross_entropy: list[Annotated[float, Field(strict=True, ge=0)]] = Field(
+        min_length=len(TEMPERATURES), max_length=len(TEMPERATURES)
+    )
+    images: int = Field(strict=True, ge=1)
+
+    @model_validator(mode="after")
+    def _within_its_images(self, info: ValidationInfo) -> UtilityRow:
+        check_images(self.images, self.dice_sum.values(), info)
+        experts = (info.context or {}).get("experts")
+        if experts is not None and set(self.dice_sum) != set(experts):
+            raise ValueError("its row is not over the super model's experts")
+        return self
+
+
+def choose_utility(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """What the manifest keeps of the sites' rows of U, and the temperature of least cross-entropy.
+
+    A row is a site's answer: `dice_sum` by expert, `cross_entropy` of the selector at every temperature, `images`.
+    """
+    experts = list(next(iter(rows.values()))["dice_sum"])
+    for site, row in rows.items():
+        if set(row["dice_sum"]) != set(experts) or len(row["cross_entropy"]) != len(TEMPERATURES) or row["images"] < 1:
+            raise FedSuperError(f"{site}: its row of expected Dice is not over the models of the others; "
+                                "install the same FedSuper everywhere")
+    means = [[entropy / row["images"] for entropy in row["cross_entropy"]] for row in rows.values()]
+    costs = [math.fsum(column) / len(rows) for column in zip(*means, strict=True)]
+    return {
+        "experts": experts,
+        "dice": {site: [row["dice_sum"][name] / row["images"] for name in experts] for site, row in rows.items()},
+        "images": {site: row["images"] for site, row in rows.items()},
+        "temperature": max(t for t, cost in zip(TEMPERATURES, costs, strict=True) if cost <= min(costs) + TIE),
+    }

@@ -1,0 +1,1 @@
+"""Random variations of training batches."""

@@ -1,0 +1,1 @@
+"""Every problem of a data folder, named before training."""

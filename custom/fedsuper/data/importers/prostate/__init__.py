@@ -1,0 +1,1 @@
+"""Public sets of prostate MRI: the whole gland."""

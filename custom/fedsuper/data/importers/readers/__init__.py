@@ -1,0 +1,1 @@
+"""Readers of the file formats that public sets come in."""

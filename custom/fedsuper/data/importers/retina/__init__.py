@@ -1,0 +1,1 @@
+"""Public sets of fundus photographs: optic disc and cup."""

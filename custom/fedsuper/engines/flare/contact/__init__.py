@@ -1,0 +1,1 @@
+"""How the server's process reaches its sites, and how it knows that they live."""

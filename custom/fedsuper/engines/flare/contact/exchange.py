@@ -1,0 +1,111 @@
+"""The server's way to its sites through NVFlare's task protocol."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from nvflare.app_common.abstract.fl_model import FLModel
+from nvflare.app_common.app_constant import AppConstants
+from nvflare.app_common.app_event_type import AppEventType
+
+from fedsuper.engines.flare.contact.hearts import Hearts
+from fedsuper.engines.flare.settings import GONE, from_environment
+from fedsuper.engines.flare.wire import ENVELOPE, pack, unpack, weight
+from fedsuper.errors import FedSuperError
+from fedsuper.federation.messages import TRAIN, Message, SiteFailure
+
+if TYPE_CHECKING:
+    from nvflare.app_common.workflows.model_controller import ModelController
+
+CHECK_PERIOD = 0.1
+AWAY_AFTER = 60.0  # seconds without a sign of life after which a site is not waited for
+LONGEST_ENVELOPE = 4_000_000  # of a site's answer, before it is parsed
+
+
+class AbortedError(Exception):
+    """NVFlare ended the job while the server was waiting for its sites."""
+
+
+class FlareExchange:
+    """One task per site and call: only so does each site get its own models in the same round."""
+
+    def __init__(self, controller: ModelController, hearts: Hearts | None = None, away: float = AWAY_AFTER) -> None:
+        self.controller = controller
+        self.hearts = hearts or Hearts()
+        self.away = away
+
+    @property
+    def sites(self) -> list[str]:
+        return [client.name for client in self.controller.engine.get_clients() if self._connected(client.name)]
+
+    def __call__(self, task: str, messages: Mapping[str, Message], timeout: float) -> dict[str, Message | SiteFailure]:
+        answers: dict[str, FLModel] = {}
+
+        def answered(model: FLModel) -> None:
+            answers.setdefault(model.meta["client_name"], model)  # an answer that is repeated counts once
+
+        if task == TRAIN:
+            self._announce(AppEventType.ROUND_STARTED, messages)
+        reachable = set(self.sites)
+        started = time.monotonic()
+        for site, message in messages.items():
+            if site in reachable:
+                model = pack(message, message.info.get("round"))
+                message.carried = weight(model)
+                self.controller.send_model(task, model, targets=[site], timeout=math.ceil(timeout), callback=answered)
+        while self.controller.get_num_standing_tasks():
+            if self.controller.abort_signal.triggered:
+                raise AbortedError
+            if not any(self._connected(site) for site in messages if site in reachable and site not in answers):
+                self.controller.cancel_all_tasks()  # nobody is left to wait for
+                break
+            time.sleep(CHECK_PERIOD)
+        overdue = time.monotonic() - started >= timeout
+        if task == TRAIN:
+            self._announce(AppEventType.ROUND_DONE, messages)
+        return {
+            site: _read(answers[site]) if site in answers else self._silence(site, site in reachable, overdue, timeout)
+            for site in messages
+        }
+
+    def _announce(self, event: str, messages: Mapping[str, Message]) -> None:
+        """Tell NVFlare's widgets where the study is."""
+        with self.controller.engine.new_context() as context:
+            number = next(iter(messages.values())).info["round"]
+            context.set_prop(AppConstants.CURRENT_ROUND, number, private=True, sticky=True)
+            self.controller.fire_event(event, context)
+
+    def _connected(self, site: str) -> bool:
+        known = self.controller.get_client_disconnect_time(site) is None and site not in _known_dead()
+        return known and self.hearts.silence(site) <= self.away
+
+    def _silence(self, site: str, reached: bool, overdue: bool, timeout: float) -> SiteFailure:
+        """Why a site gave no answer."""
+        silence = self.hearts.silence(site)
+        if silence > self.away:
+            return SiteFailure(f"it is not connected: no sign of life for {silence:.0f} s", absent=True)
+        if not reached or not self._connected(site):
+            return SiteFailure("it is not connected", absent=True)
+        if overdue:
+            return SiteFailure(f"no answer within {timeout:g} s", absent=True, late=True)
+        return SiteFailure("its answer was refused on the way; see the site's log")
+
+
+def _known_dead() -> list[str]:
+    """Sites whose process died in the simulator, which itself would let the server wait for them."""
+    path = from_environment(GONE)
+    return path.read_text(encoding="utf-8").split() if path and path.exists() else []
+
+
+def _read(model: FLModel) -> Message | SiteFailure:
+    try:
+        if len(model.meta[ENVELOPE]) > LONGEST_ENVELOPE:
+            return SiteFailure(f"its answer's plain part is longer than {LONGEST_ENVELOPE} letters")
+        return unpack(model)
+    except FedSuperError as problem:
+        return SiteFailure(str(problem))
+    except Exception as error:  # one site's nonsense, of whatever kind, must not end the study
+        return SiteFailure(f"its answer cannot be read ({type(error).__name__}: {str(error)[:200]})")

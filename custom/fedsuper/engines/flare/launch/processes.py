@@ -1,0 +1,79 @@
+"""A federation's processes as one family: started together, ended together, none left behind.
+
+NVFlare's processes open sessions and groups of their own and outlive a parent that is killed, so neither the process
+tree nor the group finds them all. A mark in the environment is inherited by every descendant and finds every one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import psutil
+
+import fedsuper
+
+MARK = "FEDSUPER_FAMILY"
+
+
+class ProcessFamily:
+    """The processes that carry one mark."""
+
+    def __init__(self, mark: str | None = None) -> None:
+        self.mark = mark or uuid.uuid4().hex
+
+    @contextlib.contextmanager
+    def kept(self) -> Iterator[None]:
+        """Let the family live for as long as the block runs; when it ends, or this process is killed, end them all.
+
+        Against the latter a guard stands by: its standard input is a pipe that closes with this process.
+        """
+        command = [sys.executable, "-m", "fedsuper.engines.flare.launch.processes"]
+        guard = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True, env=self.environment({}))
+        try:
+            yield
+        finally:
+            self.end()
+            guard.communicate()
+
+    def environment(self, extra: Mapping[str, str]) -> dict[str, str]:
+        """The environment to start a member with; it imports the same FedSuper as this process."""
+        package_root = str(Path(fedsuper.__file__).parents[1])
+        search = os.pathsep.join(part for part in (package_root, os.environ.get("PYTHONPATH")) if part)
+        return {**os.environ, **extra, "PYTHONPATH": search, MARK: self.mark}
+
+    def members(self) -> list[psutil.Process]:
+        """The members alive now, this process not counted."""
+        return [process for process in psutil.process_iter() if process.pid != os.getpid() and self._owns(process)]
+
+    def end(self) -> None:
+        """Kill every member by its id, again and again until none is left: a member may start another meanwhile."""
+        while members := self.members():
+            for process in members:
+                try:
+                    process.kill()
+                except psutil.Error:  # gone already
+                    continue
+            psutil.wait_procs(members, timeout=5)
+
+    def _owns(self, process: psutil.Process) -> bool:
+        try:
+            return bool(process.environ().get(MARK) == self.mark)
+        except (psutil.Error, OSError):  # gone, a zombie, or another user's
+            return False
+
+
+def guard() -> None:
+    """Wait for the end of standard input, then end the family this process belongs to."""
+    while os.read(0, 1):
+        continue
+    ProcessFamily(os.environ[MARK]).end()
+
+
+if __name__ == "__main__":
+    guard()

@@ -1,0 +1,112 @@
+"""What FedSuper's server workflows share: events that whoever waits can read, and one line for every problem."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from nvflare.apis.fl_context import FLContext
+from nvflare.app_common.workflows.model_controller import ModelController
+
+from fedsuper.engines.flare import settings
+from fedsuper.engines.flare.contact.exchange import CHECK_PERIOD, AbortedError
+from fedsuper.engines.flare.contact.hearts import BEAT, GOODBYE, Hearts, simulated
+from fedsuper.engines.flare.launch.events import (
+    EVENTS_COMMAND,
+    EVENTS_FILE,
+    PAUSE_COMMAND,
+    ServerProgress,
+    lines_after,
+)
+from fedsuper.errors import FedSuperError
+from fedsuper.federation.server_loop import PausedError
+
+LEAVE_TAKING = 5.0  # seconds for the sites of an aborted job to say goodbye
+LAST_WORDS = 5.0
+
+
+class ReportingController(ModelController):
+    """A workflow is its `work`; NVFlare's model persistor, which holds one model, is not used."""
+
+    def __init__(self) -> None:
+        # One task per site: a site's failure is judged by us, site by site, not by NVFlare task by task.
+        super().__init__(persistor_id="", ignore_result_error=True, task_check_period=CHECK_PERIOD)
+        self.events_file: Path | None = None
+        self.hearts = Hearts()
+        self.pausing = threading.Event()
+        self._fetched = 0  # events that whoever waits has seen
+        self._asked_at: float | None = None
+
+    @property
+    def title(self) -> str:
+        """How the workflow is called on a terminal."""
+        raise TypeError(f"{type(self).__name__} must define title")
+
+    def work(self, progress: ServerProgress, run_folder: Path, known: settings.Settings) -> None:
+        """The whole job; `known` is what this machine knows of itself."""
+        raise TypeError(f"{type(self).__name__} must define work")
+
+    def start_controller(self, fl_ctx: FLContext) -> None:
+        """Let an admin fetch the events while the job runs, and the sites show that they live."""
+        super().start_controller(fl_ctx)
+        self.engine.register_app_command(EVENTS_COMMAND, self._events_since)
+        self.engine.register_app_command(PAUSE_COMMAND, self._pause)
+        if not simulated(fl_ctx):
+            self.hearts.listening = True
+            for topic in (BEAT, GOODBYE):
+                self.engine.register_aux_message_handler(topic, self.hearts.hear)
+
+    def run(self) -> None:
+        """The work; a problem is written down in one line before NVFlare ends the job."""
+        run_folder = Path(self.get_run_dir())
+        self.events_file = settings.from_environment(settings.EVENTS) or run_folder / EVENTS_FILE
+        progress = ServerProgress(self.title, self.info, self.events_file)
+        try:
+            known = settings.read_settings(Path(self.engine.get_workspace().get_site_config_dir()))
+            self.work(progress, run_folder, known)
+            progress.done()
+            self._wait_for_reader()
+        except PausedError:
+            progress.paused()
+            self._wait_for_reader()
+        except AbortedError:
+            self._explain_abort(progress)
+        except FedSuperError as problem:
+            progress.failed(str(problem))
+            raise
+        except Exception as error:
+            text = " ".join(str(error).split())[:200]
+            progress.failed(f"the server failed ({type(error).__name__}: {text}); see its log")
+            raise
+
+    def silent_sites(self) -> list[str]:
+        """Sites that the work counts on and that give no sign of life."""
+        return []
+
+    def _explain_abort(self, progress: ServerProgress) -> None:
+        """NVFlare ends a job as a whole where one site's process died; those that lived took their leave."""
+        died = self.hearts.without_goodbye([client.name for client in self.engine.get_clients()], LEAVE_TAKING)
+        if died:
+            progress.failed(f"{', '.join(died)}: its job process died, and with it the job", broken=True)
+        else:
+            progress.failed("the job was aborted, by an admin or because no site's process was left; see its log")
+
+    def _events_since(self, topic: str, data: dict[str, Any] | None, fl_ctx: FLContext) -> dict[str, Any]:
+        seen = int((data or {}).get("seen", 0))
+        lines = lines_after(self.events_file, seen) if self.events_file else []
+        self._fetched, self._asked_at = seen + len(lines), time.monotonic()
+        return {"lines": lines, "silent": self.silent_sites()}
+
+    def _pause(self, topic: str, data: dict[str, Any] | None, fl_ctx: FLContext) -> dict[str, Any]:
+        self.pausing.set()
+        return {}
+
+    def _wait_for_reader(self) -> None:
+        """Give whoever follows the job a moment to read its last words; nothing else of it outlives its process."""
+        deadline = time.monotonic() + LAST_WORDS
+        while self._asked_at is not None and self.events_file is not None and time.monotonic() < deadline:
+            if not lines_after(self.events_file, self._fetched):
+                return
+            time.sleep(CHECK_PERIOD)

@@ -1,0 +1,1 @@
+"""What is told of a mask beside Dice: boundary distances and clinical measurements."""

@@ -1,0 +1,159 @@
+"""The server's checkpoints: one file per round, the last few kept, a torn one passed over."""
+
+from __future__ import annotations
+
+import copy
+import sys
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedsuper.config import Study
+from fedsuper.config.reading import parse_study
+from fedsuper.core.state import Models
+from fedsuper.data.task import Task
+from fedsuper.errors import FedSuperError
+from fedsuper.methods.protocol.server import TRAINING, Server
+from fedsuper.train.checkpoint import load_models, save_models
+
+BEST = "best:"
+# What may differ between the run that wrote a checkpoint and the one that goes on from it.
+FREE_KEYS = ("rounds", "patience", "max_rounds", "federation", "routing")
+
+
+@dataclass(frozen=True)
+class Resume:
+    """Go on with a run: from its last complete round, or from `from_round`, and without the sites that left for good.
+    """
+
+    from_round: int | None = None
+    without: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, value: bool | dict[str, Any] | Resume) -> Resume | None:
+        """From `True`, from what `to_json` made of it, or from itself; None for a new run."""
+        if isinstance(value, dict):
+            return cls(value.get("from_round"), tuple(value.get("without", ())))
+        return value if isinstance(value, Resume) else cls() if value else None
+
+    def to_json(self) -> bool | dict[str, Any]:
+        """As a job names it."""
+        told = {"from_round": self.from_round, "without": list(self.without)}
+        return {key: value for key, value in told.items() if value not in (None, [])} or True
+
+
+class RoundWriter:
+    """Writes checkpoints while the sites train the next round; whoever leaves it, by an error too, has the last one.
+
+    A round's models are never changed afterwards, only replaced, so the writer needs no copy of them.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._hand = ThreadPoolExecutor(1, "checkpoint")
+        self._writing: Future[None] | None = None
+
+    def __enter__(self) -> RoundWriter:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self._hand.shutdown()
+        if problem[0] is None:
+            self.wait()
+
+    def save(self, server: Server) -> None:
+        """Begin to write the state after a round; a problem with the one before is told now."""
+        self.wait()
+        models = server.models | {f"{BEST}{key}": state for key, state in server.best_models.items()}
+        values = copy.deepcopy(server.values_to_json())
+        keep = server.study.federation.keep_rounds
+        self._writing = self._hand.submit(_write, self.folder, server.round, models, values, keep)
+
+    def wait(self) -> None:
+        """Until what was begun is on disk."""
+        if self._writing is not None:
+            self._writing.result()
+
+
+def save_round(folder: Path, server: Server) -> None:
+    """Write the state after a round, and wait for it."""
+    with RoundWriter(folder) as writer:
+        writer.save(server)
+
+
+def _write(folder: Path, number: int, models: Models, values: dict[str, Any], keep: int) -> None:
+    """Write a round, then drop older files, and younger ones that an abandoned run left behind."""
+    newest = _path(folder, number)
+    save_models(newest, models, values)
+    kept = [path for path in _checkpoints(folder) if path <= newest][-keep:]
+    for path in _checkpoints(folder):
+        if path not in kept:
+            path.unlink(missing_ok=True)
+
+
+def has_checkpoint(folder: Path) -> bool:
+    """Whether a run has got so far that it can be resumed."""
+    return bool(_checkpoints(folder))
+
+
+def load_latest(folder: Path, study: Study, from_round: int | None = None) -> Server | None:
+    """The newest whole checkpoint, or that of `from_round`, checked against the study that wants to go on from it.
+
+    None where a run was ended before its first checkpoint: there is nothing to lose, it starts anew.
+    """
+    paths = _checkpoints(folder)
+    if from_round is not None:
+        paths = [path for path in paths if path == _path(folder, from_round)]
+        if not paths:
+            there = ", ".join(str(int(path.stem.partition("-")[2])) for path in _checkpoints(folder)) or "none"
+            raise FedSuperError(f"--from-round {from_round}: no checkpoint of this round (there: {there}); "
+                                "federation.keep_rounds says how many are kept")
+    if not paths:
+        return None
+    problem = None
+    for path in reversed(paths):
+        try:
+            models, values = load_models(path)
+        except FedSuperError as error:
+            problem = error
+            print(f"warning: {error}", file=sys.stderr)
+            continue
+        return _restore(path, models, values, study)
+    raise FedSuperError(f"{folder}: no whole checkpoint to resume from ({problem}); run without --resume")
+
+
+def _restore(path: Path, models: Models, values: dict[str, Any], study: Study) -> Server:
+    before, now = parse_study(values["study"], str(path)).to_json(), study.to_json()
+    changed = sorted(
+        key for key in before.keys() | now.keys() if key not in FREE_KEYS and before.get(key) != now.get(key)
+    )
+    if changed:
+        raise FedSuperError(
+            f"{path}: was written by another study (differs in {', '.join(changed)}); "
+            "resume with the same study, or start a new run"
+        )
+    return Server(
+        study=study,
+        task=Task.from_json(values["task"]),
+        sites=values["sites"],
+        samples=values["samples"],
+        round=values["round"],
+        phase=values.get("phase", TRAINING),
+        phase_start=values.get("phase_start", 0),
+        models={key: state for key, state in models.items() if not key.startswith(BEST)},
+        best_models={key.removeprefix(BEST): state for key, state in models.items() if key.startswith(BEST)},
+        best=values["best"],
+        scores=values["scores"],
+        history=values["history"],
+        accepted=values["accepted"],
+        values=values["values"],
+    )
+
+
+def _path(folder: Path, number: int) -> Path:
+    return Path(folder) / f"round-{number:05d}.safetensors"
+
+
+def _checkpoints(folder: Path) -> list[Path]:
+    return sorted(Path(folder).glob("round-*.safetensors"))

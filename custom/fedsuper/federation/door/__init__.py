@@ -1,0 +1,1 @@
+"""The one door for what comes from a site: what does not fit is refused by name and costs that site the round."""

@@ -1,0 +1,1 @@
+"""What the server writes down of its sites while a study runs: what travelled, and who was there."""

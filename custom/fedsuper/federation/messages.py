@@ -1,0 +1,55 @@
+"""What passes between server and site, whatever carries it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from fedsuper.core.state import Models
+
+# The tasks of a study, in the order in which the server sends them.
+DESCRIBE = "describe"  # site -> its task, sample counts, fingerprint, software version
+TRAIN = "train"  # one round
+FINISH = "finish"  # validate the final models; send up the models that only the site holds
+HANDOVER = "handover"  # the whole super model goes to every site; feature sums and gamma statistics come back
+CALIBRATE = "calibrate"  # all sites' sums and the server's choices go to every site; counts come back
+SETTLE = "settle"  # gamma and manifest go to every site; its test scores come back
+TASKS = (DESCRIBE, TRAIN, FINISH, HANDOVER, CALIBRATE, SETTLE)
+
+
+@dataclass
+class Message:
+    """Models by role, and plain JSON. One message per site and direction.
+
+    `carried` is how many bytes travelled for it, where whatever carried it counts them.
+    """
+
+    models: Models = field(default_factory=dict)
+    info: dict[str, Any] = field(default_factory=dict)
+    carried: int | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class SiteFailure:
+    """A site that did not answer in time, or answered with an error: one line that says why.
+
+    `absent` is a site that gave no answer at all, `late` one of these that was waited for until the deadline.
+    """
+
+    reason: str
+    absent: bool = field(default=False, compare=False)
+    late: bool = field(default=False, compare=False)
+
+
+class Exchange(Protocol):
+    """How a server reaches its sites: one call is one message to each named site and back, side by side."""
+
+    @property
+    def sites(self) -> list[str]:
+        """The sites that are connected now."""
+        ...
+
+    def __call__(self, task: str, messages: Mapping[str, Message], timeout: float) -> dict[str, Message | SiteFailure]:
+        """Send each site its message, wait at most `timeout` seconds, return an answer or a failure for each."""
+        ...

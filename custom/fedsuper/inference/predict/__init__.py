@@ -1,0 +1,1 @@
+"""`fedsuper predict`: files in, masks out."""

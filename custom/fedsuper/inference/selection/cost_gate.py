@@ -1,0 +1,45 @@
+"""The gate that counts the cost, for a super model whose sites measured what every expert is worth to them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from fedsuper.core.expected_dice import expected_dice_gate, shrink_rows, tempered
+from fedsuper.core.supermodel import GLOBAL
+from fedsuper.core.validated.selection_choice import EXPECTED_DICE, Selection
+from fedsuper.inference.predictor import Predictor
+
+
+class ExpectedDiceGate:
+    """argmax_k sum_j q_j U[j, k], U as the manifest has it; images that are nobody's kind go to the global model."""
+
+    def __init__(self, utility: Mapping[str, Any], sites: Sequence[str], temperature: float | None = None) -> None:
+        self.experts: list[str] = list(utility["experts"])
+        self.temperature = float(utility["temperature"]) if temperature is None else temperature
+        rows = [utility["dice"].get(site, [0.0] * len(self.experts)) for site in sites]
+        images = [utility["images"].get(site, 0) for site in sites]
+        known = [[math.nan if dice is None else dice for dice in row] for row in rows]
+        self.table = shrink_rows(torch.tensor(known, dtype=torch.float64), images)
+
+    @classmethod
+    def of(cls, predictor: Predictor, selection: Selection | None = None) -> ExpectedDiceGate | None:
+        """None where the threshold is in force, or no site measured U."""
+        selection = selection or predictor.selection
+        manifest = predictor.super_model.manifest
+        utility = manifest.get("utility")
+        if selection.gate != EXPECTED_DICE or not utility:
+            return None
+        own = manifest.get("selectors", {}).get(selection.kind, {}).get("temperature")
+        return cls(utility, predictor.super_model.sites, own)
+
+    def choose(self, q: torch.Tensor, foreign: torch.Tensor | None = None) -> list[str]:
+        """The model of each row of q `[N, sites]`; rows that are `foreign` go to the global model."""
+        best = expected_dice_gate(tempered(q, self.temperature), self.table)
+        picked = [self.experts[index] for index in best.tolist()]
+        if foreign is None or GLOBAL not in self.experts:
+            return picked
+        return [GLOBAL if away else name for name, away in zip(picked, foreign.tolist(), strict=True)]

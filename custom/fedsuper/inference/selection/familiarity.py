@@ -1,0 +1,73 @@
+"""How usual an image is: against the validation images of the sites that trained.
+
+    familiarity(super_model, images)      of prepared images `[N, C, S, S]`, one slice each
+    Familiarity.of(predictor)             for many images: `.values(images, sizes)` judges images of `sizes` slices each
+
+A value is the share of validation images at least as far from every site, 0 to 1. Below `REVIEW_BELOW` a person should
+look: one in twenty images of the sites themselves lies there, and nearly every image unlike all of them. Both give
+None where the super model cannot tell (made before there were sums, or no site could send them).
+
+Features are read with the global model, or with the first site's where there is no global one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from weakref import WeakKeyDictionary
+
+import torch
+
+from fedsuper.core import calibration
+from fedsuper.core.calibration import REVIEW_BELOW as REVIEW_BELOW
+from fedsuper.core.discriminant import Discriminant
+from fedsuper.core.supermodel import SuperModel
+from fedsuper.inference.passes import run_passes
+from fedsuper.inference.predictor import Predictor
+from fedsuper.inference.selection.closed_form import STATISTICS, discriminant_of
+
+
+class Familiarity:
+    """A judge of images; made once, it keeps its net. Several threads may ask."""
+
+    def __init__(self, predictor: Predictor, found: Discriminant, farther: Sequence[float]) -> None:
+        self.compute = predictor.compute
+        self.discriminant = found
+        self.farther = farther
+        self._extractor = predictor.feature_net()
+
+    @classmethod
+    def of(cls, predictor: Predictor) -> Familiarity | None:
+        """The predictor's judge, made once; None where the super model cannot tell."""
+        if predictor not in _JUDGES:
+            found = discriminant_of(predictor.super_model)
+            farther = predictor.super_model.manifest.get(STATISTICS, {}).get("farther")
+            _JUDGES[predictor] = cls(predictor, found, farther) if found is not None and farther else None
+        return _JUDGES[predictor]
+
+    def values(self, images: torch.Tensor, sizes: Sequence[int] | None = None) -> torch.Tensor:
+        """Familiarity of every image of `sizes` prepared slices (default: each slice is an image), float64."""
+        return self.familiarity_at(self.distances(images, sizes))
+
+    def distances(self, images: torch.Tensor, sizes: Sequence[int] | None = None) -> torch.Tensor:
+        """How far every image lies from the nearest site, float64; the two below read it."""
+        sizes = [1] * len(images) if sizes is None else sizes
+        cases = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
+        features = run_passes(self._extractor, images, self.compute).double()
+        return calibration.nearest(self.discriminant.distances(features), cases)
+
+    def familiarity_at(self, distances: torch.Tensor) -> torch.Tensor:
+        """How usual images at these distances are."""
+        return calibration.familiarity(distances, self.farther)
+
+    def foreign_at(self, distances: torch.Tensor) -> torch.Tensor:
+        """Whether images at these distances are so far from every site that no site's model is meant for them."""
+        return calibration.foreign(distances, self.farther)
+
+
+_JUDGES: WeakKeyDictionary[Predictor, Familiarity | None] = WeakKeyDictionary()
+
+
+def familiarity(super_model: SuperModel, images: torch.Tensor) -> torch.Tensor | None:
+    """Familiarity of prepared images, one slice each; None where the super model cannot tell."""
+    judge = Familiarity.of(Predictor(super_model))
+    return None if judge is None else judge.values(images)

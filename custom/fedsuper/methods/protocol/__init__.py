@@ -1,0 +1,1 @@
+"""What a method is, and what it sees of the server and of a site."""

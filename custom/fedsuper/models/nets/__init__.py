@@ -1,0 +1,1 @@
+"""One file a net: its settings, and its module where no library has it."""

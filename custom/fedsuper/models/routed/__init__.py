@@ -1,0 +1,1 @@
+"""The net mixed, layer by layer, from all experts."""

@@ -1,0 +1,1 @@
+"""What several sections draw with: the look of a figure, heat maps, labels that keep their distance."""

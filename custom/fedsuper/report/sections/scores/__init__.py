@@ -1,0 +1,1 @@
+"""What came out: scores, differences, boundaries, measurements, single images, examples, hospitals outside."""

@@ -1,0 +1,38 @@
+"""Bytes on the wire counted on real messages, the cost of an epoch on a small scale, and the page of all results."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from fedsuper.bench import epoch_cost, wire_bytes
+from fedsuper.bench.performance_page import page
+
+
+def test_a_round_sends_two_models_each_way_and_nothing_else() -> None:
+    """Guards the wire without a stopwatch: a further model, a doubled type or a forgotten selector fails here."""
+    found = wire_bytes.traffic("statistics")
+    for way in ("megabytes_down", "megabytes_up"):
+        assert 2 * found["model_megabytes"] <= found[way] <= 2 * found["model_megabytes"] + 0.01
+
+
+def test_an_epoch_is_compared_with_the_bare_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"SIDE": 32, "BATCHES": 1, "REPEATS": 1, "NETS": {"plain": (0, 1.05)}}.items():
+        monkeypatch.setattr(epoch_cost, name, value)
+    site_with = epoch_cost.site_with
+    monkeypatch.setattr(epoch_cost, "site_with", lambda study: site_with(study, 32))
+    threads = torch.get_num_threads()
+    result = epoch_cost.run(tmp_path)
+    torch.set_num_threads(threads)
+    assert result["plain"]["over_bare"] > 0 and len(result["promises"]) == 1
+
+
+def test_the_page_tells_kept_and_missed(tmp_path: Path) -> None:
+    result = {"setting": "here", "sites": {"6": {"seconds": 0.12345}}, "promises": {"fast": True, "small": False}}
+    (tmp_path / "server.json").write_text(json.dumps(result))
+    text = page(tmp_path)
+    assert "## server" in text and "| sites, 6, seconds | 0.123 |" in text
+    assert "- kept: fast" in text and "- **missed**: small" in text and "## train" not in text

@@ -1,1 +1,0 @@
-"""Its place puts this folder on the import path: helpers shared by several rooms' tests live here."""

@@ -1,0 +1,157 @@
+"""Shrinkage, temperature and familiarity from counts; the gate that expects Dice."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedsuper.core.calibration import (
+    EDGES,
+    REVIEW_BELOW,
+    SHRINKAGES,
+    TEMPERATURES,
+    CandidateCounts,
+    case_mean,
+    choose_candidate,
+    evaluate_candidates,
+    familiarity,
+    farther,
+    foreign,
+    histogram,
+    nearest,
+)
+from fedsuper.core.discriminant import discriminant
+from fedsuper.core.expected_dice import expected_dice_gate, shrink_rows
+from fedsuper.core.feature_sums import FeatureSums
+from fedsuper.errors import FedSuperError
+
+WIDTH = 12
+
+
+def site(label: int, count: int, seed: int) -> torch.Tensor:
+    """Sites two standard deviations apart in one direction."""
+    random = torch.Generator().manual_seed(1000 * label + seed)
+    rows = torch.randn(count, WIDTH, generator=random, dtype=torch.float64)
+    rows[:, 0] += 2 * label
+    return rows
+
+
+def calibrated(sites: int = 3, count: int = 60) -> tuple[list[FeatureSums], dict[str, CandidateCounts]]:
+    sums = [FeatureSums.of(site(label, count, 0)) for label in range(sites)]
+    counts = {f"S{label}": evaluate_candidates(sums, site(label, count, 1), label, range(count))
+              for label in range(sites)}
+    return sums, counts
+
+
+def test_the_choice_is_the_candidate_of_least_cross_entropy() -> None:
+    sums, counts = calibrated()
+    choice = choose_candidate(counts)
+    held_out = [site(label, 60, 1) for label in range(3)]
+
+    def entropy(shrinkage: float, temperature: float) -> float:
+        model = discriminant(sums, shrinkage, temperature)
+        return float(torch.stack([-model.posterior(rows)[:, k].log().mean() for k, rows in enumerate(held_out)]).mean())
+
+    every = {(s, t): entropy(s, t) for s in SHRINKAGES for t in TEMPERATURES}
+    assert (choice.shrinkage, choice.temperature) == min(every, key=lambda pair: every[pair])
+    assert choice.cross_entropy == pytest.approx(min(every.values()))
+    assert 0.6 < choice.accuracy < 1  # two standard deviations apart: 1 of 3 boundaries errs
+
+
+def test_a_patients_slices_are_one_image() -> None:
+    sums, _ = calibrated()
+    rows = site(1, 12, 3)
+    together = evaluate_candidates(sums, rows, 1, [0] * 6 + [1] * 6)
+    apart = evaluate_candidates(sums, rows, 1, range(12))
+    assert together.images == 2 and apart.images == 12
+    assert sum(together.distances[0]) == 2
+    model = discriminant(sums, SHRINKAGES[0])
+    voted = case_mean(model.posterior(rows), torch.tensor([0] * 6 + [1] * 6))
+    torch.testing.assert_close(voted[0], model.posterior(rows[:6]).mean(dim=0))
+
+
+def test_counts_over_another_grid_are_refused_by_name() -> None:
+    _, counts = calibrated(2, 10)
+    with pytest.raises(FedSuperError, match="S1: its counts are not over this version's candidates"):
+        choose_candidate(counts | {"S1": replace(counts["S1"], right=counts["S1"].right[:-1])})
+    with pytest.raises(FedSuperError, match="no site counted"):
+        choose_candidate({})
+
+
+def test_about_five_percent_of_like_images_are_flagged_and_strangers_are() -> None:
+    sums, counts = calibrated(count=200)
+    choice = choose_candidate(counts)
+    model = discriminant(sums, choice.shrinkage, choice.temperature)
+
+    def flagged(rows: torch.Tensor) -> float:
+        away = nearest(model.distances(rows), torch.arange(len(rows)))
+        return float((familiarity(away, choice.farther) < REVIEW_BELOW).double().mean())
+
+    fresh = torch.cat([site(label, 400, 2) for label in range(3)])
+    assert 0.02 < flagged(fresh) < 0.09
+    assert flagged(fresh + 3 * torch.ones(WIDTH)) > 0.95
+
+
+@given(st.lists(st.floats(1e-3, 1e7), min_size=1, max_size=50), st.lists(st.floats(1e-3, 1e7), min_size=2, max_size=50))
+@settings(max_examples=50, deadline=None)
+def test_familiarity_falls_with_distance_and_lies_between_0_and_1(seen: list[float], asked: list[float]) -> None:
+    shares = farther([histogram(torch.tensor(seen, dtype=torch.float64))])
+    values = familiarity(torch.tensor(sorted(asked), dtype=torch.float64), shares)
+    assert bool(((values >= 0) & (values <= 1)).all()) and bool((values.diff() <= 1e-12).all())
+    assert float(familiarity(torch.tensor([1e12, torch.inf], dtype=torch.float64), shares).max()) == 0
+
+
+def test_familiarity_is_the_share_of_validation_images_beyond() -> None:
+    shares = farther([histogram(torch.tensor([0.1] * 3 + [1.0] * 5 + [10.0] * 2)), histogram(torch.tensor([0.1] * 4))])
+    at_edge = torch.tensor([EDGES[50]], dtype=torch.float64)  # between 1 and 10
+    assert float(familiarity(at_edge, shares)) == pytest.approx((0.2 + 0) / 2)
+
+
+def test_foreign_is_far_beyond_every_validation_image() -> None:
+    shares = farther([histogram(torch.tensor([0.1, 1.0, 3.0]))])
+    asked = torch.tensor([0.5, 3.0, 5.0, 8.0, torch.inf], dtype=torch.float64)
+    assert foreign(asked, shares).tolist() == [False, False, False, True, True]
+    assert foreign(asked, [1.0] * len(EDGES)).tolist() == [False, False, False, False, True]
+
+
+# --- the gate --------------------------------------------------------------------------------------------------------
+
+TABLES = st.integers(0, 10**6).map(lambda seed: torch.rand(3, 4, generator=torch.Generator().manual_seed(seed)))
+
+
+@given(TABLES)
+def test_certainty_picks_the_best_expert_of_that_site(utility: torch.Tensor) -> None:
+    assert torch.equal(expected_dice_gate(torch.eye(3), utility), utility.argmax(dim=1))
+
+
+@given(TABLES, st.integers(0, 10**6))
+def test_equal_rows_make_the_choice_independent_of_the_selector(utility: torch.Tensor, seed: int) -> None:
+    q = torch.rand(20, 3, generator=torch.Generator().manual_seed(seed)).softmax(dim=1)
+    alike = utility[:1].expand(3, 4)
+    assert len(expected_dice_gate(q, alike).unique()) == 1
+    nothing_known = shrink_rows(utility, [0, 0, 0])
+    assert bool((expected_dice_gate(q, nothing_known) == utility.double().mean(dim=0).argmax()).all())
+
+
+@given(TABLES)
+def test_many_images_keep_a_row_and_few_move_it_to_the_mean(utility: torch.Tensor) -> None:
+    kept, half = shrink_rows(utility, [1e12, 1e12, 1e12]), shrink_rows(utility, [4, 4, 4], half=4)
+    torch.testing.assert_close(kept, utility.double())
+    torch.testing.assert_close(half, (utility.double() + utility.double().mean(dim=0)) / 2)
+
+
+def test_what_nobody_measured_is_the_least_of_its_row_and_enters_no_mean() -> None:
+    table = shrink_rows(torch.tensor([[0.8, 0.6, torch.nan], [0.7, 0.6, 0.9]]), [4, 4], half=4)
+    assert table[0].tolist() == pytest.approx([0.775, 0.6, 0.6])
+    assert table[1].tolist() == pytest.approx([0.725, 0.6, 0.9])
+
+
+def test_a_doubtful_image_goes_where_a_mistake_costs_least() -> None:
+    utility = torch.tensor([[0.80, 0.90, 0.40], [0.80, 0.40, 0.90]])  # columns: global, first site's, second's
+    assert expected_dice_gate(torch.tensor([[0.55, 0.45], [0.95, 0.05]]), utility).tolist() == [0, 1]
+    with pytest.raises(FedSuperError, match="for 3 sites"):
+        shrink_rows(utility, [1, 2, 3])

@@ -1,0 +1,69 @@
+"""The server's checkpoints on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from fedsuper.config import FederationConfig, Study
+from fedsuper.data.task import Task
+from fedsuper.errors import FedSuperError
+from fedsuper.federation.checkpoints import Resume, load_latest, save_round
+from fedsuper.methods.protocol.server import Server
+
+
+def server(study: Study, number: int) -> Server:
+    task = Task("retina", 3, {"disc": (1,)})
+    return Server(study, task, ["a"], {"a": 1}, round=number, models={"global": {"w": torch.full((2,), float(number))}})
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def loaded(folder: Path, study: Study, number: int | None = None) -> int:
+    found = load_latest(folder, study, number)
+    assert found is not None
+    return found.round
+
+
+def test_the_last_rounds_are_kept_and_any_of_them_can_be_gone_back_to(tiny_study: Study, tmp_path: Path) -> None:
+    study = tiny_study.model_copy(update={"federation": FederationConfig(keep_rounds=2)})
+    for number in (1, 2, 3):
+        save_round(tmp_path, server(study, number))
+    assert names(tmp_path) == ["round-00002.safetensors", "round-00003.safetensors"]
+    assert loaded(tmp_path, study) == 3 and loaded(tmp_path, study, 2) == 2
+    with pytest.raises(FedSuperError, match=r"--from-round 1: no checkpoint of this round \(there: 2, 3\)"):
+        load_latest(tmp_path, study, 1)
+
+
+def test_a_run_without_a_checkpoint_has_nothing_to_go_on_from(tiny_study: Study, tmp_path: Path) -> None:
+    assert load_latest(tmp_path / "new", tiny_study) is None
+
+
+def test_an_altered_value_is_noticed_like_an_altered_weight(tiny_study: Study, tmp_path: Path) -> None:
+    save_round(tmp_path, server(tiny_study, 1))
+    path = tmp_path / "round-00001.safetensors"
+    written = path.read_bytes()
+    altered = written.replace(b'\\"samples\\": {\\"a\\": 1}', b'\\"samples\\": {\\"a\\": 9}')
+    assert altered != written
+    path.write_bytes(altered)
+    with pytest.raises(FedSuperError, match="digest"):
+        load_latest(tmp_path, tiny_study)
+
+
+def test_how_to_resume_travels_in_a_job() -> None:
+    for going in (Resume(), Resume(3), Resume(0, ("a", "b")), Resume(None, ("a",))):
+        assert Resume.of(going.to_json()) == going == Resume.of(going)
+    assert Resume.of(False) is None and Resume.of(True) == Resume()
+
+
+def test_a_new_run_in_an_old_folder_does_not_resume_the_old_one(tiny_study: Study, tmp_path: Path) -> None:
+    """Sorting by age alone would keep rounds 8 and 9 of the abandoned run and drop the new ones."""
+    for number in (8, 9):
+        save_round(tmp_path, server(tiny_study.with_seed(7), number))
+    save_round(tmp_path, server(tiny_study, 1))
+    assert names(tmp_path) == ["round-00001.safetensors"]
+    assert loaded(tmp_path, tiny_study) == 1

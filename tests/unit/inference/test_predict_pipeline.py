@@ -1,0 +1,135 @@
+"""Several cores at work on one folder: the same bits in the same order as one, in bounded memory."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import threading
+from pathlib import Path
+
+import pytest
+from predict_inputs import familiar_super_model, picture, saved
+
+from fedsuper.data.images.io import Image, read_image
+from fedsuper.files import atomic_write_text, unhurried
+from fedsuper.inference import allocator
+from fedsuper.inference.predict import pipeline
+from fedsuper.inference.predict.predict_paths import predict_paths
+
+FILES = 40
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return saved(familiar_super_model(), tmp_path / "sm")
+
+
+@pytest.fixture
+def inputs(tmp_path: Path) -> Path:
+    for number in range(FILES):
+        picture(tmp_path / "in" / f"{number:02d}.png", seed=number)
+    (tmp_path / "in" / "17.png").write_bytes(b"torn")
+    return tmp_path / "in"
+
+
+@pytest.fixture
+def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "pass_size", lambda *_: 1)
+    monkeypatch.setattr(pipeline, "WINDOW_ALONE", 2)
+
+
+def run(model: Path, inputs: Path, out: Path, workers: int, monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
+    """Everything written that does not name a time or a folder."""
+    with monkeypatch.context() as patch:
+        patch.setattr(pipeline, "cores", lambda: workers)
+        assert predict_paths(model, [inputs], out, stream=io.StringIO()) == 1, "one image is torn"
+    return {path.name: path.read_bytes() for path in out.iterdir() if path.suffix in (".png", ".csv", ".jpg")}
+
+
+@pytest.mark.usefixtures("small_windows")
+def test_any_number_of_workers_gives_the_same_files(
+    model: Path, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = run(model, inputs, tmp_path / "alone", 1, monkeypatch)
+    assert len(alone) == FILES - 1 + 2
+    for workers in (2, 5):
+        assert run(model, inputs, tmp_path / str(workers), workers, monkeypatch) == alone
+    rows = list(csv.DictReader(io.StringIO(alone["routing.csv"].decode())))
+    order = [Path(row["image"]).name for row in rows]
+    assert order == sorted(set(path.name for path in inputs.iterdir()) - {"17.png"})
+
+
+@pytest.mark.usefixtures("small_windows")
+def test_no_more_images_are_open_than_promised(
+    model: Path, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held, most, lock = 0, 0, threading.Lock()
+
+    def opening(path: Path) -> Image:
+        nonlocal held, most
+        image = read_image(path)
+        with lock:
+            held += 1
+            most = max(most, held)
+        return image
+
+    original = pipeline.Pipeline._finish
+
+    def finishing(self: pipeline.Pipeline, *what: object) -> None:
+        nonlocal held
+        original(self, *what)  # type: ignore[arg-type]
+        with lock:
+            held -= 1
+
+    monkeypatch.setattr(pipeline, "read_image", opening)
+    monkeypatch.setattr(pipeline.Pipeline, "_finish", finishing)
+    run(model, inputs, tmp_path / "out", 2, monkeypatch)
+    window, workers = 2, 2
+    read_ahead, under_way, to_be_written = 2 * window, (workers + 2) * window, 2 * window + window
+    assert held == 0 and window < most <= read_ahead + under_way + to_be_written < FILES // 2 + 2
+
+
+@pytest.mark.usefixtures("small_windows")
+def test_what_one_worker_meets_is_told_and_nothing_hangs(
+    model: Path, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(self: pipeline.Pipeline, window: list[object]) -> list[object]:
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(pipeline.Pipeline, "_predict", failing)
+    with pytest.raises(MemoryError, match="no room"):
+        run(model, inputs, tmp_path / "out", 3, monkeypatch)
+    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith(("nets", "read_", "write"))]
+
+
+def test_an_empty_mask_is_made_again(
+    model: Path, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = run(model, inputs, tmp_path / "out", 2, monkeypatch)
+    (tmp_path / "out" / "03.png").write_bytes(b"")  # what a machine that lost power may have left
+    assert run(model, inputs, tmp_path / "out", 2, monkeypatch) == whole
+
+
+def test_masks_do_not_wait_for_the_disk_but_records_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    with unhurried():
+        atomic_write_text(tmp_path / "a" / "mask", "whole")
+        assert not synced
+    atomic_write_text(tmp_path / "a" / "record", "whole")
+    assert len(synced) == 1 and [path.name for path in sorted((tmp_path / "a").iterdir())] == ["mask", "record"]
+
+
+def test_freed_memory_is_kept_where_the_c_library_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, int]] = []
+
+    class Library:
+        def mallopt(self, what: int, value: int) -> int:
+            asked.append((what, value))
+            return 1
+
+    monkeypatch.setattr(allocator.ctypes, "CDLL", lambda _: Library())
+    assert allocator.keep_freed_memory() and dict(asked) == {-1: 256 * 2**20, -3: 32 * 2**20}
+    monkeypatch.setattr(allocator.ctypes, "CDLL", lambda _: object())
+    assert not allocator.keep_freed_memory()

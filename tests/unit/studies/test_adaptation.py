@@ -1,0 +1,125 @@
+"""A hospital outside: a few labels beat every mode without labels, and its images find their expert."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from fedsuper.cli import main
+from fedsuper.config.reading import parse_study
+from fedsuper.core.metrics import dice_scores
+from fedsuper.core.state import State
+from fedsuper.data.prepared.samples import Samples
+from fedsuper.data.synthetic.retina import write_retina
+from fedsuper.engines.in_process import run_local
+from fedsuper.errors import FedSuperError
+from fedsuper.federation.progress import Silent
+from fedsuper.inference.artifact import load_super_model, save_super_model
+from fedsuper.inference.modes.base import ModeOptions, create_mode
+from fedsuper.inference.predictor import Predictor
+from fedsuper.inference.slice_batch import SliceBatch
+from fedsuper.studies.adaptation.adapt import adapt
+from fedsuper.studies.adaptation.images import labeled_samples, read_site
+from fedsuper.studies.adaptation.starts import EVEN, SELECTOR, starting_points
+from fedsuper.studies.adaptation.suggest import spread_out, suggest
+
+STUDY = {
+    "method": "fedsm", "rounds": 4, "image_size": 32, "optimizer": {"lr": 0.01},
+    "model": {"name": "plain-unet", "channels": [8, 16], "norm": "instance"},
+}
+LABELS = 5
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A federation of three, its super model, and a hospital `new` with labels for five of its images."""
+    folder = tmp_path_factory.mktemp("outside")
+    write_retina(folder / "root", sites=3, images=72, size=48, outside=True, difficulty="easy")
+    save_super_model(run_local(parse_study(STUDY), folder / "root", folder / "run", Silent()), folder / "supermodel")
+    source = next(path for path in (folder / "root-outside").iterdir() if path.is_dir())
+    shutil.copytree(source, folder / "all" / "new")
+    shutil.copytree(source, folder / "few" / "new")
+    for label in sorted((folder / "few" / "new" / "labels").iterdir())[LABELS:]:
+        label.unlink()
+    return folder
+
+
+def unlabeled_dice(predictor: Predictor, place: Path, mode: str) -> float:
+    """Dice of a mode on the hospital's images that were not labeled for the adaptation."""
+    samples: Samples = labeled_samples(predictor, read_site(predictor, place / "all" / "new"))
+    batch = SliceBatch(predictor, list(torch.split(samples.images[LABELS:], 1)))
+    masks = create_mode(predictor, mode, ModeOptions()).predict(batch).probabilities > 0.5
+    return float(dice_scores(masks, samples.masks[LABELS:]).mean())
+
+
+def test_five_labels_beat_every_mode_without_labels(place: Path) -> None:
+    before = load_super_model(place / "supermodel")
+    after, fitted, site = adapt(before, place / "few" / "new", steps=40)
+    assert len(site.labeled()) == LABELS and fitted.after > fitted.before
+    label_free = {mode: unlabeled_dice(Predictor(before), place, mode) for mode in ("global", "ensemble", "select")}
+    own = unlabeled_dice(Predictor(after), place, "site:new")
+    assert own > max(label_free.values()), (own, label_free)
+    chosen = create_mode(Predictor(after), "select").predict(SliceBatch(Predictor(after), [site.slices[-1]])).chosen
+    assert chosen == ["new"], "the selector knows the hospital by its sums alone"
+    assert after.manifest["adapted"]["new"]["labels"] == LABELS and before.sites == after.sites[:-1]
+
+
+def test_the_same_seed_gives_the_same_expert(place: Path) -> None:
+    super_model = load_super_model(place / "supermodel")
+    one, other = (adapt(super_model, place / "few" / "new", steps=10, seed=3)[0].personal["new"] for _ in range(2))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_labels_that_teach_nothing_leave_the_start_as_it_is(place: Path) -> None:
+    """With a learning rate that destroys the net, no training is the best of the choices."""
+    super_model = load_super_model(place / "supermodel")
+    super_model.manifest["study"]["optimizer"]["lr"] = 1000.0
+    _, fitted, _ = adapt(super_model, place / "few" / "new", steps=10)
+    assert fitted.steps == 0 and fitted.after == fitted.before
+
+
+def test_the_starts_are_the_models_and_their_mixtures(place: Path) -> None:
+    predictor = Predictor(load_super_model(place / "supermodel"))
+    starts = starting_points(predictor, read_site(predictor, place / "few" / "new").all())
+    assert set(starts) == {"global", "site-1", "site-2", "site-3", EVEN, SELECTOR}
+    mean: State = {name: torch.stack([state[name] for state in predictor.experts.values()]).mean(dim=0)
+                   for name in starts[EVEN] if starts[EVEN][name].is_floating_point()}
+    for name, tensor in mean.items():
+        torch.testing.assert_close(starts[EVEN][name], tensor)
+
+
+def test_suggestions_are_unlabeled_and_unlike_one_another(place: Path) -> None:
+    predictor = Predictor(load_super_model(place / "supermodel"))
+    site = read_site(predictor, place / "few" / "new")
+    found = suggest(predictor, site, 4)
+    names = [each.name for each in found]
+    assert len(set(names)) == 4 and not set(names) & {item.name for item in site.labeled()}
+    worth = torch.tensor([1.0, 0.99, 0.5, 0.4], dtype=torch.float64)
+    twins = torch.tensor([[0.0, 0.0], [0.0, 0.0], [5.0, 0.0], [0.0, 5.0]], dtype=torch.float64)
+    assert spread_out(worth, twins, 3) == [0, 2, 3], "the twin of the first is passed over"
+
+
+def test_too_few_labels_say_what_to_do(place: Path, tmp_path: Path) -> None:
+    shutil.copytree(place / "few" / "new", tmp_path / "new")
+    for label in sorted((tmp_path / "new" / "labels").iterdir())[1:]:
+        label.unlink()
+    with pytest.raises(FedSuperError, match="at least 2 are needed .* --suggest"):
+        adapt(load_super_model(place / "supermodel"), tmp_path / "new")
+
+
+def test_the_commands(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model, data = str(place / "supermodel"), str(place / "few" / "new")
+    assert main(["adapt", model, "--data", data, "--suggest", "2"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 3
+    assert main(["adapt", model, "--data", data, "--out", str(tmp_path / "adapted"), "--steps", "10"]) == 0
+    assert "--mode site:new" in capsys.readouterr().out
+    assert load_super_model(tmp_path / "adapted").sites[-1] == "new"
+    assert main(["selector", "add", model, "--data", data, "--out", str(tmp_path / "joined")]) == 0
+    assert main(["selector", "remove", str(tmp_path / "joined"), "--site", "new", "--out", str(tmp_path / "left")]) == 0
+    assert load_super_model(tmp_path / "left").sites == ["site-1", "site-2", "site-3"]
+    assert main(["selector", "remove", model, "--out", str(tmp_path / "x")]) == 2
+    assert "--site NAME is missing" in capsys.readouterr().err
