@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsuper.errors import FedSuperError
-from fedsuper.files import atomic_write_json, atomic_write_text
+from fedsuper.files import PARTIAL, atomic_write_json, atomic_write_text
 
 HIDDEN = ".watch"
 ROUTING = "routing.csv"
@@ -61,6 +61,8 @@ class Outbox:
 
     def _recover(self) -> None:
         """Complete what a killed process left half done."""
+        for torn in [*self._records.glob(f"{PARTIAL}*"), *self.folder.glob(f"{PARTIAL}*")]:
+            torn.unlink()
         for path in sorted(self._records.glob("*.json")):
             try:
                 record = json.loads(path.read_text(encoding="utf-8"))

@@ -18,6 +18,7 @@ from PIL import Image as Pillow
 from super_models import random_super_model
 
 from fedsuper.errors import FedSuperError
+from fedsuper.files import PARTIAL
 from fedsuper.inference.artifact import save_super_model
 from fedsuper.inference.predictor import Predictor
 from fedsuper.inference.watch.inbox import Inbox
@@ -149,6 +150,17 @@ def test_a_crash_between_record_and_publication_is_completed(predictor: Predicto
         assert (outbox / "a.png").exists() and len(fresh.done) == 1
 
 
+def test_a_crash_while_a_record_or_table_is_written_is_forgotten(predictor: Predictor, tmp_path: Path) -> None:
+    put(tmp_path / "inbox", "a.png")
+    watch_of(predictor, tmp_path).run(once=True)
+    outbox = tmp_path / "outbox"
+    torn = [outbox / HIDDEN / "records" / f"{PARTIAL}1.json", outbox / f"{PARTIAL}2.csv"]
+    for path in torn:
+        path.write_bytes(b"")
+    assert watch_of(predictor, tmp_path).run(once=True) == 0
+    assert not any(path.exists() for path in torn) and len(rows(outbox)) == 1
+
+
 def test_killed_ten_times_each_mask_exactly_once_and_whole(tmp_path: Path) -> None:
     """100 files, SIGKILL ten times at moments that differ, and still 100 whole masks with one row each."""
     save_super_model(random_super_model(), tmp_path / "model")
@@ -158,20 +170,24 @@ def test_killed_ten_times_each_mask_exactly_once_and_whole(tmp_path: Path) -> No
             "m, i, o = map(pathlib.Path, sys.argv[1:])\nsys.exit(c.watch(m, i, o, once=True, settle=0, poll=0.01))\n")
     command = [sys.executable, "-c", code, str(tmp_path / "model"), str(tmp_path / "inbox"), str(tmp_path / "outbox")]
     outbox, draw = tmp_path / "outbox", random.Random(0)
+    log_path = tmp_path / "log.txt"
+    log = log_path.open("a", encoding="utf-8")
     seen: dict[str, int] = {}
     for _ in range(10):
         before = len(list(outbox.glob("i*.png")))
-        process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(command, stderr=log)
         # Killed after some more masks appeared, at a random moment within the next image.
         while process.poll() is None and len(list(outbox.glob("i*.png"))) < min(before + 6, 100):
             time.sleep(0.002)
+        assert process.poll() in (None, 0), log_path.read_text()
         time.sleep(draw.random() * 0.02)
         process.send_signal(signal.SIGKILL)
         process.wait()
         for path in outbox.glob("i*.png"):
             assert seen.setdefault(path.name, path.stat().st_ino) == path.stat().st_ino, "written twice"
             assert Pillow.open(path).size == (40, 40)
-    assert subprocess.run(command, stderr=subprocess.DEVNULL, timeout=120, check=False).returncode == 0
+    assert subprocess.run(command, stderr=log, timeout=120, check=False).returncode == 0, log_path.read_text()
+    log.close()
     assert sorted(path.name for path in outbox.glob("*.png")) == [f"i{number:03d}.png" for number in range(100)]
     assert sorted(row["mask"] for row in rows(outbox)) == [f"i{number:03d}.png" for number in range(100)]
     assert not list((outbox / HIDDEN / "staged").iterdir())
