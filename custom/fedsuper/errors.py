@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 
@@ -12,6 +14,16 @@ class FedSuperError(Exception):
     The message is one line that says who is concerned, what was expected, what came, and what to do;
     the command line prints it as it is and exits non-zero, without a traceback.
     """
+
+
+def exit_code(work: Callable[[], str]) -> int:
+    """For a command of its own (`python -m`): print what `work` returns (0), or its problem in a line (2)."""
+    try:
+        print(work())
+    except FedSuperError as problem:
+        print(f"fedsuper: {problem}", file=sys.stderr)
+        return 2
+    return 0
 
 
 OS_ADVICE: dict[int, str] = {

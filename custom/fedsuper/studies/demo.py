@@ -10,7 +10,7 @@ from pathlib import Path
 from fedsuper.config.reading import read_study
 from fedsuper.core.mode import GLOBAL
 from fedsuper.data.synthetic.retina import write_retina
-from fedsuper.errors import FedSuperError
+from fedsuper.errors import exit_code
 from fedsuper.evaluation.outside import score_outside, summarize_outside
 from fedsuper.evaluation.run_files.names import COMPARE, OUTSIDE, SUPER_MODEL
 from fedsuper.evaluation.run_files.records import read_comparison
@@ -37,12 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--engine", choices=["sim", "local"], default="sim")
     options = parser.parse_args(arguments)
-    try:
-        print(demo(options.out, options.seed, options.engine))
-    except FedSuperError as problem:
-        print(f"fedsuper: {problem}", file=sys.stderr)
-        return 2
-    return 0
+    return exit_code(lambda: demo(options.out, options.seed, options.engine))
 
 
 def demo(out: Path, seed: int = 0, engine: str = "sim") -> str:

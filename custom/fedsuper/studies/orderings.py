@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedsuper.errors import FedSuperError
+from fedsuper.errors import FedSuperError, exit_code
 from fedsuper.evaluation.comparisons import Scores, compare_methods
 from fedsuper.evaluation.run_files.tables import read_images
 from fedsuper.evaluation.statistics import Key
@@ -154,14 +154,14 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     if options.run is None:
         parser.error("give the folder of a finished comparison, or --rows")
-    try:
-        table = orderings_markdown(findings(options.run))
-    except FedSuperError as problem:
-        print(f"fedsuper: {problem}", file=sys.stderr)
-        return 2
-    atomic_write_text(options.run / "orderings.md", table)
-    print(table)
-    return 0
+    return exit_code(lambda: write_orderings(options.run))
+
+
+def write_orderings(run: Path) -> str:
+    """Write RUN/orderings.md and return it."""
+    table = orderings_markdown(findings(run))
+    atomic_write_text(run / "orderings.md", table)
+    return table
 
 
 def _hold(claim: Claim, better: Scores, worse: Scores) -> Finding:

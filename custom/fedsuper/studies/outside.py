@@ -19,7 +19,7 @@ from fedsuper.config import Study
 from fedsuper.config.reading import change_method, parse_study
 from fedsuper.core.supermodel import GLOBAL, SuperModel
 from fedsuper.data.synthetic.retina import write_retina
-from fedsuper.errors import FedSuperError
+from fedsuper.errors import exit_code
 from fedsuper.evaluation.exhibits.routing_trace import trace_routing
 from fedsuper.evaluation.outside import (
     BASELINE,
@@ -181,12 +181,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seeds", default="0,1,2")
     options = parser.parse_args()
-    try:
-        print(run_outside(options.out, [int(seed) for seed in options.seeds.split(",")]))
-    except FedSuperError as problem:
-        print(f"fedsuper: {problem}", file=sys.stderr)
-        return 2
-    return 0
+    return exit_code(lambda: run_outside(options.out, [int(seed) for seed in options.seeds.split(",")]))
 
 
 if __name__ == "__main__":

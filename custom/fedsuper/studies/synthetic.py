@@ -24,7 +24,7 @@ from fedsuper.data.synthetic.pelvis.pelvis_sites import pelvis_hospital
 from fedsuper.data.synthetic.prostate import DATASET, write_site
 from fedsuper.data.synthetic.retina import render
 from fedsuper.data.synthetic.shift import DIFFICULTIES
-from fedsuper.errors import FedSuperError
+from fedsuper.errors import exit_code
 from fedsuper.files import atomic_write_json, atomic_write_text
 from fedsuper.studies.facts.disc_crops import write_crops
 from fedsuper.studies.facts.learning_curve import COUNTS, Curve, fit, learning_curve, mean_dice
@@ -154,13 +154,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     tasks = (options.task,) if options.task else TASKS
     real = {task: root for task in TASKS if (root := getattr(options, f"real_{task}")) is not None}
-    try:
-        how = options.seed, options.steps, options.draws, options.images
-        print(run_synthetic(Request(options.out, real, *how, tasks)))
-    except FedSuperError as problem:
-        print(f"fedsuper: {problem}", file=sys.stderr)
-        return 2
-    return 0
+    how = options.seed, options.steps, options.draws, options.images
+    return exit_code(lambda: run_synthetic(Request(options.out, real, *how, tasks)))
 
 
 if __name__ == "__main__":

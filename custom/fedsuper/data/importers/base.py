@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from fedsuper.data.task import Task
@@ -70,6 +71,14 @@ class Survey:
     notes: list[str] = field(default_factory=list)
     task: Callable[[], Task] | None = None
     values: set[int] = field(default_factory=set)
+
+    def add(self, name: str, read: Callable[..., Pair], masks: Mapping[str, Path | None]) -> None:
+        """Take `name` in, to be read from its masks; if one is missing, leave it out for the reason it stands under."""
+        for reason, path in masks.items():
+            if path is None:
+                self.skip(name, reason)
+                return
+        self.entries.append(Entry(name, partial(read, *masks.values())))
 
     def skip(self, name: str, reason: str) -> None:
         """Leave `name` out."""

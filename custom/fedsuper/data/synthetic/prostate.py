@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsuper.data.images.nifti import write_volume
-from fedsuper.data.synthetic.federation_folders import OUTSIDE_KEY, SitePlan, check_request, write_roots
+from fedsuper.data.synthetic.federation_folders import Cases, FederationWriter
 from fedsuper.data.synthetic.pelvis import pelvis_sites
 from fedsuper.data.synthetic.pelvis.men import draw_man
 from fedsuper.data.synthetic.pelvis.pelvis_sites import PelvisHospital, pelvis_hospital
@@ -20,8 +19,7 @@ from fedsuper.data.synthetic.prostate_organs import draw_pelvis
 from fedsuper.data.synthetic.prostate_patient import draw_patient
 from fedsuper.data.synthetic.prostate_scan import acquire, annotate
 from fedsuper.data.synthetic.prostate_sites import OUTSIDE, Hospital, Scanner, hospital
-from fedsuper.data.synthetic.retina_sites import share_out
-from fedsuper.data.synthetic.shift import PARTS, Difficulty, outside_kind
+from fedsuper.data.synthetic.shift import Difficulty
 from fedsuper.errors import FedSuperError
 
 DATASET = {"task": "prostate", "channels": 1, "regions": {"prostate": [1]}}
@@ -29,41 +27,6 @@ DEFAULT_VOLUMES = 8  # a site, on average
 FEWEST_VOLUMES = 4  # a site must split into train, val and test
 FEWEST_SLICES, MOST_SLICES = 10, 14
 THICKNESS = 1.25  # times the pixel, at least: slices must be thicker than pixels are wide to be told from rows
-
-
-def write_prostate(
-    out: Path,
-    sites: int = 6,
-    images: int | None = None,
-    size: int = 96,
-    seed: int = 0,
-    outside: bool | str = False,
-    progress: Callable[[int, int], None] | None = None,
-    difficulty: Difficulty = "real",
-    shift: tuple[str, ...] = PARTS,
-) -> None:
-    """Write a data root of `sites` hospitals with `images` volumes each on average; the same arguments, the same bytes.
-
-    `outside`, `difficulty` and `shift` are as for the retina. `progress` is called with volumes written and volumes in
-    all.
-    """
-    out = Path(out)
-    average = DEFAULT_VOLUMES if images is None else images
-    check_request(sites, size, seed, difficulty, shift)
-    if average < FEWEST_VOLUMES:
-        raise FedSuperError(f"synth: --images must be at least {FEWEST_VOLUMES} volumes a site, got {average}")
-    hospitals = [hospital(n) if difficulty == "easy" else pelvis_hospital(n, shift) for n in range(sites)]
-    counts = share_out(average * sites, [one.share for one in hospitals], FEWEST_VOLUMES)
-    plans = [
-        SitePlan(f"site-{n + 1}", count, partial(write_site, site=one, key=[seed, n], count=count, size=size))
-        for n, (one, count) in enumerate(zip(hospitals, counts, strict=True))
-    ]
-    roots = {out: plans}
-    if kind := outside_kind(outside):
-        beside = OUTSIDE if difficulty == "easy" else pelvis_sites.OUTSIDE[kind]
-        write = partial(write_site, site=beside, key=[seed, OUTSIDE_KEY], count=average, size=size)
-        roots[out.with_name(out.name + "-outside")] = [SitePlan("outside", average, write)]
-    write_roots(roots, DATASET, progress)
 
 
 def render(
@@ -114,3 +77,21 @@ def write_site(folder: Path, site: Hospital, key: list[int], count: int, size: i
         for kind, voxels in (("images", image), ("labels", label)):
             write_volume(folder / kind / f"{number:03d}.nii.gz", voxels, affine)
         yield 1
+
+
+def _cases(sites: int, images: int | None) -> Cases:
+    average = DEFAULT_VOLUMES if images is None else images
+    if average < FEWEST_VOLUMES:
+        raise FedSuperError(f"synth: --images must be at least {FEWEST_VOLUMES} volumes a site, got {average}")
+    return Cases(average * sites, FEWEST_VOLUMES, outside=average)
+
+
+def _hospital(index: int, difficulty: Difficulty, shift: tuple[str, ...]) -> Hospital:
+    return hospital(index) if difficulty == "easy" else pelvis_hospital(index, shift)
+
+
+def _beside(kind: str, difficulty: Difficulty) -> Hospital:
+    return OUTSIDE if difficulty == "easy" else pelvis_sites.OUTSIDE[kind]
+
+
+write_prostate = FederationWriter(DATASET, 96, _cases, _hospital, _beside, write_site).write

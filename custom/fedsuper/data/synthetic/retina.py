@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -15,16 +14,17 @@ from fedsuper.data.synthetic.eye import eye_sites
 from fedsuper.data.synthetic.eye.eye_photo import photograph_eyes
 from fedsuper.data.synthetic.eye.eye_sites import EyeHospital, eye_hospital
 from fedsuper.data.synthetic.eye.optic_disc import around, draw_discs, draw_mask
-from fedsuper.data.synthetic.federation_folders import OUTSIDE_KEY, SitePlan, check_request, write_roots
+from fedsuper.data.synthetic.federation_folders import Cases, FederationWriter
 from fedsuper.data.synthetic.retina_render import draw_eyes, draw_labels, photograph
-from fedsuper.data.synthetic.retina_sites import Hospital, hospital, share_out
-from fedsuper.data.synthetic.shift import PARTS, Difficulty, outside_kind
+from fedsuper.data.synthetic.retina_sites import Hospital, hospital
+from fedsuper.data.synthetic.shift import Difficulty
 from fedsuper.errors import FedSuperError
 
 DATASET = {"task": "retina", "channels": 3, "regions": {"disc": [1, 2], "cup": [2]}}
 DEFAULT_IMAGES = 500
 OUTSIDE_IMAGES = 40
 FEWEST_IMAGES = 4  # a site must split into train, val and test
+USUAL_FEWEST = 12  # of a site, where the total allows
 STACK = 16  # images drawn together: enough for numpy, few enough for the processor's cache
 
 Pictures = tuple[NDArray[np.uint8], NDArray[np.uint8]]
@@ -49,43 +49,6 @@ def _stack(site: Hospital | EyeHospital, count: int, grid: Grid, rng: np.random.
     return photograph(eyes, site, grid, rng), labels
 
 
-def write_retina(
-    out: Path,
-    sites: int = 6,
-    images: int | None = None,
-    size: int = 128,
-    seed: int = 0,
-    outside: bool | str = False,
-    progress: Callable[[int, int], None] | None = None,
-    difficulty: Difficulty = "real",
-    shift: tuple[str, ...] = PARTS,
-) -> None:
-    """Write a data root of `sites` hospitals with `images` images in all; the same arguments give the same bytes.
-
-    `outside` ("near" or "unlike" the others) adds the data root `<out>-outside` with one hospital that nobody trains
-    on. `difficulty` "easy" draws clear discs that are learned from a few images, for quick tests. `shift` are the parts
-    in which hospitals differ. `progress` is called with images written and images in all.
-    """
-    out = Path(out)
-    total = DEFAULT_IMAGES if images is None else images
-    check_request(sites, size, seed, difficulty, shift)
-    if total < FEWEST_IMAGES * sites:
-        fewest = FEWEST_IMAGES * sites
-        raise FedSuperError(f"synth: {sites} sites need --images of at least {fewest}, 4 per site, got {total}")
-    hospitals = [hospital(n) if difficulty == "easy" else eye_hospital(n, shift) for n in range(sites)]
-    counts = share_out(total, [one.share for one in hospitals])
-    plans = [
-        SitePlan(f"site-{n + 1}", count, partial(_write_site, site=one, key=[seed, n], count=count, size=size))
-        for n, (one, count) in enumerate(zip(hospitals, counts, strict=True))
-    ]
-    roots = {out: plans}
-    if kind := outside_kind(outside):
-        beside = retina_sites.OUTSIDE if difficulty == "easy" else eye_sites.OUTSIDE[kind]
-        write = partial(_write_site, site=beside, key=[seed, OUTSIDE_KEY], count=OUTSIDE_IMAGES, size=size)
-        roots[out.with_name(out.name + "-outside")] = [SitePlan("outside", OUTSIDE_IMAGES, write)]
-    write_roots(roots, DATASET, progress)
-
-
 def _write_site(folder: Path, site: Hospital | EyeHospital, key: list[int], count: int, size: int) -> Iterator[int]:
     """Write a site's photographs as PNG pairs, yielding after each stack how many images it had."""
     from PIL import Image
@@ -99,3 +62,22 @@ def _write_site(folder: Path, site: Hospital | EyeHospital, key: list[int], coun
             Image.fromarray(image).save(folder / "images" / f"{number:04d}.png", compress_level=1)
             Image.fromarray(label).save(folder / "labels" / f"{number:04d}.png", compress_level=6)
         yield len(images)
+
+
+def _cases(sites: int, images: int | None) -> Cases:
+    total = DEFAULT_IMAGES if images is None else images
+    fewest = FEWEST_IMAGES * sites
+    if total < fewest:
+        raise FedSuperError(f"synth: {sites} sites need --images of at least {fewest}, 4 per site, got {total}")
+    return Cases(total, USUAL_FEWEST, OUTSIDE_IMAGES)
+
+
+def _hospital(index: int, difficulty: Difficulty, shift: tuple[str, ...]) -> Hospital | EyeHospital:
+    return hospital(index) if difficulty == "easy" else eye_hospital(index, shift)
+
+
+def _beside(kind: str, difficulty: Difficulty) -> Hospital | EyeHospital:
+    return retina_sites.OUTSIDE if difficulty == "easy" else eye_sites.OUTSIDE[kind]
+
+
+write_retina = FederationWriter(DATASET, 128, _cases, _hospital, _beside, _write_site).write

@@ -131,24 +131,3 @@ def hospital(index: int) -> Hospital:
         patients=replace(model.patients, disc_diameter=model.patients.disc_diameter * float(rng.uniform(0.88, 1.12))),
         habit=replace(model.habit, cup=float(rng.uniform(0.8, 1.25))),
     )
-
-
-def share_out(total: int, shares: list[float], at_least: int = 12) -> list[int]:
-    """Whole numbers of images in proportion to `shares` that add up to `total`, by largest remainder.
-
-    No site gets fewer than `at_least` where the total allows, because a site must still split into train, val and test.
-    """
-    floor = min(at_least, total // len(shares))
-    weights = np.asarray(shares, dtype=float)
-    small = np.zeros(len(weights), dtype=bool)
-    while True:
-        rest = max(weights[~small].sum(), np.finfo(float).tiny)
-        exact = np.where(small, floor, (total - floor * small.sum()) * (weights / rest))
-        below = exact < floor
-        if not below.any():
-            break
-        small |= below
-    counts = np.floor(exact).astype(int)
-    for site in np.argsort(counts - exact, kind="stable")[: total - counts.sum()]:
-        counts[site] += 1
-    return [int(count) for count in counts]

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from fedsuper.data.synthetic.drawing import Grid
+from fedsuper.data.synthetic.federation_folders import share_out
 from fedsuper.data.synthetic.retina import render, write_retina
 from fedsuper.data.synthetic.retina_render import draw_eyes, draw_labels
-from fedsuper.data.synthetic.retina_sites import HOSPITALS, Habit, hospital, share_out
+from fedsuper.data.synthetic.retina_sites import HOSPITALS, Habit, hospital
 from fedsuper.errors import FedSuperError
 
 

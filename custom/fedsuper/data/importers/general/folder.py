@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
-from fedsuper.data.importers.base import Entry, Importer, Survey
+from fedsuper.data.importers.base import Survey
 from fedsuper.data.importers.general.label_map import LabelMap
-from fedsuper.data.importers.general.pairs import PairReader
+from fedsuper.data.importers.general.pairs import PairReader, importer_of_any_task
 from fedsuper.data.importers.readers.raw_files import bare_name, files_under
 from fedsuper.data.layout import VOXEL_FILES, is_dicom_file, suffix_of
 
@@ -28,18 +28,15 @@ LABEL_FOLDERS = (
 MARK = re.compile(r"(.+?)[-_. ](mask|label|labels|seg|segmentation|gt|groundtruth)", re.IGNORECASE)
 
 
-def survey(raw: Path, part: str | None, label_map: LabelMap | None = None) -> Survey:
+def survey(raw: Path, part: str | None, label_map: LabelMap) -> Survey:
     """A file in a folder `labels`, `masks`, ... or named `NAME_mask` (`_label`, `_seg`, `_gt`) is the mask of NAME."""
-    reader = PairReader(label_map or {})
+    reader = PairReader(label_map)
     found = Survey(task=partial(reader.task, raw.name), values=reader.values)
     files = [path for path in files_under(raw) if suffix_of(path) is not None or is_dicom_file(path)]
     labels, images = _sorted_out(raw, files)
     for name, image in images:
-        label = labels.get(name)
-        if label is None:
-            found.skip(name, f"no mask {name} in a folder labels or masks, and no {name}_mask")
-            continue
-        found.entries.append(Entry(name, partial(reader.read, image, label)))
+        missing = f"no mask {name} in a folder labels or masks, and no {name}_mask"
+        found.add(name, partial(reader.read, image), {missing: labels.get(name)})
     return found
 
 
@@ -58,16 +55,9 @@ def _sorted_out(raw: Path, files: Iterable[Path]) -> tuple[dict[str, Path], list
     return labels, images
 
 
-def importer(label_map: LabelMap | None = None) -> Importer:
-    """The importer, with mask values mapped."""
-    return Importer(
-        "folder",
-        None,
-        "images/NAME.* with labels/NAME.* or masks/NAME.* (or NAME.* with NAME_mask.* beside it), in any image format",
-        partial(survey, label_map=label_map),
-        about="your own images and masks, of any task",
-        remapped=importer,
-    )
-
-
-FOLDER = importer()
+FOLDER = importer_of_any_task(
+    "folder",
+    "images/NAME.* with labels/NAME.* or masks/NAME.* (or NAME.* with NAME_mask.* beside it), in any image format",
+    survey,
+    "your own images and masks, of any task",
+)

@@ -13,9 +13,9 @@ import numpy as np
 
 from fedsuper.data.images.io import read_image
 from fedsuper.data.images.nifti import write_volume
-from fedsuper.data.importers.base import Entry, Importer, Made, Pair, Survey, UnusableCaseError
+from fedsuper.data.importers.base import Entry, Made, Pair, Survey, UnusableCaseError
 from fedsuper.data.importers.general.label_map import LabelMap
-from fedsuper.data.importers.general.pairs import PairReader
+from fedsuper.data.importers.general.pairs import PairReader, importer_of_any_task
 from fedsuper.data.importers.readers.raw_files import bare_name, by_stem, files_under, in_folder
 from fedsuper.data.layout import suffix_of
 from fedsuper.data.problems import DataProblem
@@ -26,9 +26,9 @@ CHANNEL = re.compile(r"(.+)_(\d{4})")
 SETS = (("imagesTr", "labelsTr"), ("imagesTs", "labelsTs"))  # test images count where someone labeled them
 
 
-def survey(raw: Path, part: str | None, label_map: LabelMap | None = None) -> Survey:
+def survey(raw: Path, part: str | None, label_map: LabelMap) -> Survey:
     """Every case of `imagesTr` with its label; a case of several files becomes one file of several channels."""
-    reader = PairReader(label_map or {})
+    reader = PairReader(label_map)
     found = Survey(task=partial(_task, raw, reader), values=reader.values)
     files = [path for path in files_under(raw) if suffix_of(path) is not None]
     for image_folder, label_folder in SETS:
@@ -92,16 +92,9 @@ def _regions(labels: Any, label_map: LabelMap) -> dict[str, list[int]]:
     return regions
 
 
-def importer(label_map: LabelMap | None = None) -> Importer:
-    """The importer, with label values mapped."""
-    return Importer(
-        "nnunet",
-        None,
-        "imagesTr/CASE_0000.nii.gz with labelsTr/CASE.nii.gz and dataset.json",
-        partial(survey, label_map=label_map),
-        about="a data set in nnU-Net's raw layout",
-        remapped=importer,
-    )
-
-
-NNUNET = importer()
+NNUNET = importer_of_any_task(
+    "nnunet",
+    "imagesTr/CASE_0000.nii.gz with labelsTr/CASE.nii.gz and dataset.json",
+    survey,
+    "a data set in nnU-Net's raw layout",
+)

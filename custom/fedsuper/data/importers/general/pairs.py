@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,11 +13,12 @@ from numpy.typing import NDArray
 from fedsuper.data.images.io import Image, read_image, read_label
 from fedsuper.data.images.masks import mask_suffix, write_mask
 from fedsuper.data.images.nifti import write_volume
-from fedsuper.data.importers.base import Kept, Made, Pair, UnusableCaseError
+from fedsuper.data.importers.base import Importer, Kept, Made, Pair, Survey, UnusableCaseError
 from fedsuper.data.importers.general.label_map import LabelMap, apply_label_map
 from fedsuper.data.layout import LABEL_SUFFIXES, suffix_of
 from fedsuper.data.task import Task
 
+NO_MAP: LabelMap = {}
 TWO_FILES = ".mhd"  # its voxels lie in another file, which would not come along
 
 
@@ -45,6 +48,21 @@ class PairReader:
             raise UnusableCaseError("every mask holds 0 and 255; add --map 255=1")
         regions: dict[str, tuple[int, ...]] = {f"label-{value}": (value,) for value in sorted(self.values - {0})}
         return Task(name, max(self.channels), regions)
+
+
+class MappedSurvey(Protocol):
+    """A survey whose pairs are read with mask values mapped."""
+
+    def __call__(self, raw: Path, part: str | None, label_map: LabelMap) -> Survey:
+        """What the raw folder holds."""
+
+
+def importer_of_any_task(
+    source: str, expects: str, survey: MappedSurvey, about: str, label_map: LabelMap = NO_MAP
+) -> Importer:
+    """The importer, and through `remapped` the same with other mask values."""
+    again = partial(importer_of_any_task, source, expects, survey, about)
+    return Importer(source, None, expects, partial(survey, label_map=label_map), about=about, remapped=again)
 
 
 def _image_file(image: Image) -> Kept | Made:

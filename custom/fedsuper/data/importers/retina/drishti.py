@@ -6,7 +6,7 @@ import re
 from functools import partial
 from pathlib import Path
 
-from fedsuper.data.importers.base import RETINA, Entry, Importer, Survey
+from fedsuper.data.importers.base import RETINA, Importer, Pair, Survey
 from fedsuper.data.importers.readers.pictures import (
     Label,
     disc_and_cup,
@@ -27,6 +27,11 @@ def read_label(disc: Path, cup: Path) -> Label:
     return disc_and_cup(*masks)
 
 
+def read_pair(image: Path, disc: Path, cup: Path) -> Pair:
+    """A photograph and its label."""
+    return photograph_pair(image, partial(read_label, disc, cup))
+
+
 def survey(raw: Path, part: str | None) -> Survey:
     """Photographs are `drishtiGS_NNN.png`, soft maps `drishtiGS_NNN_{OD,cup}segSoftmap.png`, wherever they lie."""
     found = Survey()
@@ -34,12 +39,11 @@ def survey(raw: Path, part: str | None) -> Survey:
     for name, image in sorted(pictures.items()):
         if not IMAGE_NAME.fullmatch(name):
             continue
-        disc, cup = pictures.get(f"{name}_ODsegSoftmap"), pictures.get(f"{name}_cupsegSoftmap")
-        if disc is None or cup is None:
-            missing = "disc" if disc is None else "cup"
-            found.skip(name, f"no {missing} soft map ({name}/SoftMap/{name}_*segSoftmap.png)")
-            continue
-        found.entries.append(Entry(name, partial(photograph_pair, image, partial(read_label, disc, cup))))
+        masks = {
+            f"no {part} soft map ({name}/SoftMap/{name}_*segSoftmap.png)": pictures.get(f"{name}_{mark}segSoftmap")
+            for part, mark in (("disc", "OD"), ("cup", "cup"))
+        }
+        found.add(name, partial(read_pair, image), masks)
     return found
 
 

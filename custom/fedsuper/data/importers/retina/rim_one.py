@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from fedsuper.data.images.raster import read_pixels
-from fedsuper.data.importers.base import RETINA, Entry, Importer, Pair, Survey
+from fedsuper.data.importers.base import RETINA, Importer, Pair, Survey
 from fedsuper.data.importers.readers.pictures import (
     PICTURES,
     Label,
@@ -25,6 +25,11 @@ def read_label(disc: Path, cup: Path) -> Label:
     return disc_and_cup(foreground(read_gray(disc)), foreground(read_gray(cup)))
 
 
+def read_crop(image: Path, disc: Path, cup: Path) -> Pair:
+    """A crop as it is, and its label."""
+    return photograph_pair(image, partial(read_label, disc, cup))
+
+
 def read_left_view(image: Path, disc: Path, cup: Path) -> Pair:
     """The left half of a stereo photograph, the half that was annotated; masks may be of either width."""
     stereo = read_pixels(image)
@@ -40,12 +45,9 @@ def survey_r3(raw: Path, part: str | None) -> Survey:
     files = with_suffix(files_under(raw), *PICTURES)
     masks = by_stem(in_folder(files, "Average_masks"))
     for name, image in sorted(by_stem(in_folder(files, "Stereo Images")).items()):
-        disc, cup = masks.get(f"{name}-Disc-Avg"), masks.get(f"{name}-Cup-Avg")
-        if disc is None or cup is None:
-            missing = "Disc" if disc is None else "Cup"
-            found.skip(name, f"no mask Average_masks/{name}-{missing}-Avg.png")
-            continue
-        found.entries.append(Entry(name, partial(read_left_view, image, disc, cup)))
+        stems = f"{name}-Disc-Avg", f"{name}-Cup-Avg"
+        drawn = {f"no mask Average_masks/{stem}.png": masks.get(stem) for stem in stems}
+        found.add(name, partial(read_left_view, image), drawn)
     return found
 
 
@@ -57,12 +59,11 @@ def survey_dl(raw: Path, part: str | None) -> Survey:
     for name, image in sorted(pictures.items()):
         if name in masks or not name.lower().startswith(("r1_", "r2_", "r3_")):
             continue
-        disc, cup = masks.get(f"{name}-1-Disc-T"), masks.get(f"{name}-1-Cup-T")
-        if disc is None or cup is None:
-            missing = "Disc" if disc is None else "Cup"
-            found.skip(name, f"no mask {name}-1-{missing}-T.png (is RIM-ONE_DL_reference_segmentations there?)")
-            continue
-        found.entries.append(Entry(name, partial(photograph_pair, image, partial(read_label, disc, cup))))
+        drawn = {
+            f"no mask {stem}.png (is RIM-ONE_DL_reference_segmentations there?)": masks.get(stem)
+            for stem in (f"{name}-1-Disc-T", f"{name}-1-Cup-T")
+        }
+        found.add(name, partial(read_crop, image), drawn)
     return found
 
 

@@ -121,14 +121,7 @@ EXTREMES: tuple[tuple[Camera, CaseMix, Hand, float], ...] = (
     ),
 )
 # camera, anatomy, habit: how much of its extreme each site shows.
-AMOUNTS = (
-    Amounts(1.0, 1.0, 1.25),
-    Amounts(1.0, 1.0, 1.25),
-    Amounts(1.0, 1.0, 1.25),
-    Amounts(1.0, 1.0, 1.25),
-    Amounts(1.0, 1.0, 1.25),
-    Amounts(1.0, 1.0, 1.25),
-)
+AMOUNTS = (Amounts(1.0, 1.0, 1.25),) * len(EXTREMES)
 
 # Near: the fourth site's camera a little off, an average case mix, and a generous hand that no site has: at a
 # real hospital that nobody trained on, most of what is lost is habit, which no unlabeled image shows.
