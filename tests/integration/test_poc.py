@@ -67,10 +67,10 @@ def test_two_sites_of_which_processes_die_give_the_in_process_super_model(
 ) -> None:
     """The command, in a process of its own, as a user starts it: NVFlare's admin session is one per process.
 
-    After round 1 the child in which site-1 trains is killed in mid-task: a lost round. After round 4 the job process of
-    site-2 is killed, and with it the job: the command submits it again.
+    After round 1 the child in which site-1 trains is killed in mid-task: a lost round. After round 3 the job process of
+    site-2 is killed, and with it the job: the command submits it again, with five rounds to go.
     """
-    longer = parse_study({**pair_study.to_json(), "rounds": 6})
+    longer = parse_study({**pair_study.to_json(), "rounds": 8})
     study = tmp_path / "study.yaml"
     study.write_text(yaml.safe_dump(longer.to_json()))
     run = tmp_path / "run"
@@ -82,25 +82,25 @@ def test_two_sites_of_which_processes_die_give_the_in_process_super_model(
         lines = []
         for line in process.stderr:
             lines.append(line)
-            if "round 1/6" in line:
+            if "round 1/8" in line:
                 trainer = running(tmp_path, "site_process", '"site-1"')
                 trainer.suspend()
                 addresses = listening(tmp_path)
                 wait_for_task(run / "state" / "sites" / "site-1")
                 trainer.kill()
-            elif "round 4/6" in line and "restarts left" not in "".join(lines):
+            elif "round 3/8" in line and "restarts left" not in "".join(lines):
                 running(tmp_path, "worker_process", "site-2").kill()
         output = process.communicate(timeout=240)[0]
     shown = "".join(lines)
     assert process.returncode == 0, shown
     assert load_super_model(run / "supermodel").sites == ["site-1", "site-2"]
     missing = [entry["missing"] for entry in read_manifest(run / "supermodel")["history"]]
-    assert sorted(missing) == [[], [], [], [], [], [], ["site-1"]], "one round, the one in which the kill came"
+    assert sorted(missing) == [*[[]] * 8, ["site-1"]], "one round, the one in which the kill came"
     unbroken(longer, dict.fromkeys(["site-1", "site-2"], pair_root), missing, tmp_path / "unbroken")
     assert weights(run / "supermodel") == weights(tmp_path / "unbroken" / "supermodel")
     assert "site-1: left out of the round (its training process died (exit -9)" in shown
     assert "site-2: its job process died, and with it the job; starting again from the last complete round" in shown
-    assert shown.count("submitted as job") == 2 and "round 6/6  2/2 sites" in shown
+    assert shown.count("submitted as job") == 2 and "round 8/8  2/2 sites" in shown
     assert "client avg" in output
     assert addresses == {"127.0.0.1"}
     assert processes_of(tmp_path) == []
