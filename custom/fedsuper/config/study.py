@@ -31,6 +31,7 @@ class Study(Strict):
     batch_size: int = Field(4, ge=1)
     seed: int = Field(0, ge=0)
     loss: Literal["dice", "dice-bce"] = "dice-bce"
+    wire: Literal["fp32", "fp16", "bf16"] = "fp32"
     optimizer: sections.OptimizerConfig = sections.OptimizerConfig()
     model: Annotated[SerializeAsAny[NetSettings], BeforeValidator(net_settings)] = Field(
         default_factory=lambda: net_settings({})

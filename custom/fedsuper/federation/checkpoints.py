@@ -17,7 +17,7 @@ from fedsuper.errors import FedSuperError
 from fedsuper.methods.protocol.server import TRAINING, Server
 from fedsuper.train.checkpoint import load_models, save_models
 
-BEST = "best:"
+BEST, CARRY = "best:", "carry:"  # before the keys of models that are not those of the next round
 # What may differ between the run that wrote a checkpoint and the one that goes on from it.
 FREE_KEYS = ("rounds", "patience", "max_rounds", "federation", "routing")
 
@@ -66,6 +66,7 @@ class RoundWriter:
         """Begin to write the state after a round; a problem with the one before is told now."""
         self.wait()
         models = server.models | {f"{BEST}{key}": state for key, state in server.best_models.items()}
+        models |= {f"{CARRY}{key}": state for key, state in server.carry.items()}
         values = copy.deepcopy(server.values_to_json())
         keep = server.study.federation.keep_rounds
         self._writing = self._hand.submit(_write, self.folder, server.round, models, values, keep)
@@ -141,14 +142,19 @@ def _restore(path: Path, models: Models, values: dict[str, Any], study: Study) -
         round=values["round"],
         phase=values.get("phase", TRAINING),
         phase_start=values.get("phase_start", 0),
-        models={key: state for key, state in models.items() if not key.startswith(BEST)},
-        best_models={key.removeprefix(BEST): state for key, state in models.items() if key.startswith(BEST)},
+        models={key: state for key, state in models.items() if not key.startswith((BEST, CARRY))},
+        best_models=_under(BEST, models),
+        carry=_under(CARRY, models),
         best=values["best"],
         scores=values["scores"],
         history=values["history"],
         accepted=values["accepted"],
         values=values["values"],
     )
+
+
+def _under(prefix: str, models: Models) -> Models:
+    return {key.removeprefix(prefix): state for key, state in models.items() if key.startswith(prefix)}
 
 
 def _path(folder: Path, number: int) -> Path:

@@ -28,6 +28,7 @@ from fedsuper.federation.manifest import build_manifest, manifest_for
 from fedsuper.federation.message_schema import CalibrateRequest, DescribeRequest, HandoverRequest, RoundRequest
 from fedsuper.federation.messages import CALIBRATE, DESCRIBE, FINISH, SETTLE, TRAIN, Exchange, Message, SiteFailure
 from fedsuper.federation.outlet.noise import check_coverage, statement, sums_noise
+from fedsuper.federation.precision.downward import going_down
 from fedsuper.federation.progress import Progress
 from fedsuper.files import owned
 from fedsuper.methods import create_method
@@ -128,8 +129,8 @@ class Federation:
         started, before = time.monotonic(), self.traffic.copy()
         self._welcome(server, self.entrance)
         method = self.method.during(server.phase)
-        sent = {site: method.downlink(server, site) for site in self._asked(server)}
-        replies = self._ask(TRAIN, {site: self._request(server, site).message(sent[site]) for site in sent})
+        sent, packed = going_down(server, self.method, self._asked(server))
+        replies = self._ask(TRAIN, {site: self._request(server, site).message(packed[site]) for site in packed})
         updates = self.entrance.updates(method, replies, sent)
         self._warn(list(updates))
         metrics = {site: update.metrics for site, update in updates.items()}
@@ -205,9 +206,8 @@ class Federation:
     # --- after the last round -------------------------------------------------------------------------------------
 
     def _hand_over(self, server: Server, entrance: Entrance) -> SuperModel:
-        method = self.method.during(server.phase)
-        sent = {site: method.downlink(server, site) for site in self._asked(server)}
-        replies = self._ask(FINISH, {site: self._request(server, site).message(sent[site]) for site in sent})
+        sent, packed = going_down(server, self.method, self._asked(server))
+        replies = self._ask(FINISH, {site: self._request(server, site).message(packed[site]) for site in packed})
 
         def absent(site: str, reason: str) -> None:
             self.progress.note(f"warning: {site}: did not take part in the last validation ({reason})")

@@ -34,6 +34,8 @@ from fedsuper.federation.outlet.budget import SPENT_FILE, Budget
 from fedsuper.federation.outlet.protection import Protection
 from fedsuper.federation.outlet.release import Outlet, SiteRules, declared_for
 from fedsuper.federation.outlet.withholding import Withholding
+from fedsuper.federation.precision.rounding import widened
+from fedsuper.federation.precision.upward import going_up
 from fedsuper.federation.site_data import SiteData
 from fedsuper.federation.software import software, study_digest
 from fedsuper.inference.artifact import load_super_model, save_super_model
@@ -105,7 +107,7 @@ class SiteWorker:
             val=self.data.samples(study, "val"),
             compute=Compute.from_config(study.compute),
             store=self._load_store(request.accepted),
-            received=dict(received),
+            received=widened(received, study.wire),
             minimum=self._told(study).minimum,
         )
 
@@ -122,6 +124,7 @@ class SiteWorker:
         samples = told.count(len(site.train))
         declared = partial(declared_for, self.name, TRAIN, request, samples, message.models)
         models, releases = self._protection(site.study).models(models, declared, site.releases)
+        models = going_up(site, models, declared)
         self._save_store(site, request.accepted)
         metrics = told.metrics(metrics, site)
         return TrainReply(round=request.round, samples=samples, metrics=metrics, releases=releases).message(models)

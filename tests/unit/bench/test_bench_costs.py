@@ -12,11 +12,12 @@ from fedsuper.bench import epoch_cost, wire_bytes
 from fedsuper.bench.performance_page import page
 
 
-def test_a_round_sends_two_models_each_way_and_nothing_else() -> None:
+@pytest.mark.parametrize("wire, models", [("fp32", 2), ("fp16", 1)])
+def test_a_round_sends_two_models_each_way_and_nothing_else(wire: str, models: int) -> None:
     """Guards the wire without a stopwatch: a further model, a doubled type or a forgotten selector fails here."""
-    found = wire_bytes.traffic("statistics")
+    found = wire_bytes.traffic("statistics", wire)
     for way in ("megabytes_down", "megabytes_up"):
-        assert 2 * found["model_megabytes"] <= found[way] <= 2 * found["model_megabytes"] + 0.01
+        assert models * found["model_megabytes"] <= found[way] <= models * found["model_megabytes"] + 0.01
 
 
 def test_an_epoch_is_compared_with_the_bare_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from fedsuper.federation.message_schema import opened
 from fedsuper.federation.messages import CALIBRATE, FINISH, HANDOVER, TRAIN, Message, SiteFailure
 from fedsuper.federation.outlet.declared import QUALITY, SUMS, declared_models
 from fedsuper.federation.outlet.noise import sums_noise
+from fedsuper.federation.precision.upward import restored
 from fedsuper.methods.protocol.method import Method
 from fedsuper.methods.protocol.server import Server, Update
 
@@ -65,7 +66,8 @@ class Entrance:
                     for site, models in sent.items()}
 
         def read(site: str, reply: Message) -> Update:
-            models = check_models(reply.models, declared[site], site)
+            whole = restored(reply.models, declared[site], sent[site], self.study.wire, site)
+            models = check_models(whole, declared[site], site)
             told = opened(site, reply, TrainReply, self.known(site))
             self._count("releases", site, told.releases)
             return Update(models, told.samples, told.metrics)

@@ -52,6 +52,10 @@ and `quality-sums` with the last calibration, the same of what every model's mas
 with their Dice (not at all where the feature sums are noisy). No image, mask, name or per-image figure is among them,
 with one exception: `bank` of `feddg` holds amplitude spectra of single images.
 
+With `wire: fp16` or `bf16` a *model* that comes down in a round and goes up again under its name travels in 16 bits,
+and goes up as its change: door and outlet take exactly that type, and judge the model that the change means.
+Everything else keeps its 32 bits ([traffic](../explanation/traffic.md)).
+
 | method | task | what | kind | numbers |
 |---|---|---|---|---|
 """

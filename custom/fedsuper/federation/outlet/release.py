@@ -23,9 +23,11 @@ from fedsuper.federation.door.admission import check_plain
 from fedsuper.federation.door.replies import MOST_IMAGES, PARTS, Known
 from fedsuper.federation.door.tensors import check_models, check_sums
 from fedsuper.federation.message_schema import RoundRequest
-from fedsuper.federation.messages import CALIBRATE, DESCRIBE, HANDOVER, Message
+from fedsuper.federation.messages import CALIBRATE, DESCRIBE, HANDOVER, TRAIN, Message
 from fedsuper.federation.outlet.audit import audit_answer, write_line
 from fedsuper.federation.outlet.declared import QUALITY, REPLIES, SUMS, declared_models, travels
+from fedsuper.federation.precision.rounding import widened
+from fedsuper.federation.precision.upward import restored
 from fedsuper.inference.modes import MODES
 from fedsuper.methods import create_method
 from fedsuper.methods.protocol.method import Method
@@ -119,14 +121,16 @@ def _check_info(site: str, kind: type[BaseModel], task: str, request: Message, r
         check_sums(reply.models, SUMS_WITH[task], MOST_IMAGES, site)
         return
     samples = int(reply.info.get("samples", 0))
-    check_models(reply.models, declared_for(site, task, asked, samples, request.models), site)
+    declared = declared_for(site, task, asked, samples, request.models)
+    sent = request.models if task == TRAIN else {}
+    check_models(restored(reply.models, declared, sent, method.study.wire, site), declared, site)
 
 
 def declared_for(site: str, task: str, asked: RoundRequest, samples: int, sent: Models) -> dict[str, Upload]:
     """The models that the answer to a question carries, as a site can tell by itself."""
     study = parse_study(asked.study)
     server = Server(study, Task.from_json(asked.task), asked.sites, {site: samples}, asked.round, asked.phase)
-    return declared_models(task, create_method(study), server, site, sent)
+    return declared_models(task, create_method(study), server, site, widened(sent, study.wire))
 
 
 def _check_words(site: str, task: str, request: Message, reply: Message) -> None:

@@ -49,6 +49,7 @@ class Server:
     `sites` is the selector's label order. `models` holds shared roles under their name and per-site ones as
     `role/site`. `best` remembers, per key, score and round of the model in `best_models`: the model that will be
     handed over, chosen on validation data only. `accepted` is the last round in which a site's update was counted.
+    `carry` is what the last messages left out where they are sent in 16 bits (`wire`).
     """
 
     study: Study
@@ -60,6 +61,7 @@ class Server:
     phase_start: int = 0
     models: Models = field(default_factory=dict)
     best_models: Models = field(default_factory=dict)
+    carry: Models = field(default_factory=dict)
     best: dict[str, Best] = field(default_factory=dict)
     scores: dict[str, dict[str, float]] = field(default_factory=dict)
     history: list[HistoryEntry] = field(default_factory=list)
