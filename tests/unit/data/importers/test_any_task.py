@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import SimpleITK as sitk  # noqa: N813 (the name its own documents use)
-from import_trees import circle, gland, photograph, save, save_metaimage, save_nifti, volume
+from import_files import circle, gland, photograph, save, save_metaimage, save_nifti, volume
 
 from fedsuper.cli import main
 from fedsuper.data.doctor.examine import examine

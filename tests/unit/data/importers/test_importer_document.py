@@ -8,7 +8,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from import_trees import circle, photograph, save
+from import_files import circle, photograph, save
 
 from fedsuper.data import importers
 from fedsuper.data.images.io import read_label

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from import_trees import TREES, gland, volume
+from import_files import gland, volume
+from import_trees import TREES
 
 from fedsuper.data.images.io import read_image, read_label
 from fedsuper.data.importers import SOURCES, import_dataset
