@@ -9,15 +9,14 @@ from typing import Any
 
 import torch
 from paper_sites import LIAR, SAMPLES, paper_study
+from tampering import INF, NAN, drop, entry, nested, plain, put, scaled, whole
 
 from fedsuper.config import Study
-from fedsuper.core.state import State, is_float
 from fedsuper.federation.completion.site_calibration import SUMS
 from fedsuper.federation.messages import CALIBRATE, DESCRIBE, FINISH, HANDOVER, SETTLE, TRAIN, Message, SiteFailure
 
 CLOSED = json.dumps({"selector": {"kind": "statistics"}})
 COSTS = json.dumps({"selector": {"gate": "expected-dice"}})
-NAN, INF = float("nan"), float("inf")
 
 
 @dataclass(frozen=True)
@@ -36,74 +35,6 @@ class LieOf:
 
 
 LIES: dict[str, LieOf] = {}
-
-
-def put(path: str, value: Any) -> Callable[[Message], Message]:
-    """The answer with `value` at a dotted path of its plain part (a number is a place in a list)."""
-
-    def tell(message: Message) -> Message:
-        *way, last = path.split("|")
-        node: Any = message.info
-        for key in way:
-            node = node[int(key) if isinstance(node, list) else key]
-        node[int(last) if isinstance(node, list) else last] = value
-        return message
-
-    return tell
-
-
-def drop(path: str) -> Callable[[Message], Message]:
-    """The answer without a key."""
-
-    def tell(message: Message) -> Message:
-        *way, last = path.split("|")
-        node: Any = message.info
-        for key in way:
-            node = node[key]
-        del node[last]
-        return message
-
-    return tell
-
-
-def plain(value: Any) -> Callable[[Message], Message]:
-    """The answer with another plain part."""
-    return lambda message: Message(message.models, value)
-
-
-def entry(change: Callable[[torch.Tensor], Any], role: str = "global", only: str = "") -> Callable[[Message], Message]:
-    """The answer with one entry of a model changed: the first floating one, or the first that ends in `only`."""
-
-    def tell(message: Message) -> Message:
-        state = message.models[role]
-        name = next(n for n, t in state.items() if (n.endswith(only) if only else is_float(t) and t.dim() > 1))
-        state[name] = change(state[name])
-        return message
-
-    return tell
-
-
-def whole(change: Callable[[State], Any], role: str = "global") -> Callable[[Message], Message]:
-    """The answer with a whole model changed."""
-
-    def tell(message: Message) -> Message:
-        message.models[role] = change(message.models[role])
-        return message
-
-    return tell
-
-
-def scaled(factor: float) -> Callable[[State], State]:
-    """All numbers of a model times `factor`."""
-    return lambda state: {name: t * factor if is_float(t) else t for name, t in state.items()}
-
-
-def nested(depth: int) -> dict[str, Any]:
-    """An object in an object in an object."""
-    inner: dict[str, Any] = {}
-    for _ in range(depth):
-        inner = {"a": inner}
-    return inner
 
 
 def tell(task: str, lies: dict[str, Callable[[Message], Any]], at: int = 0, method: str = "fedsm",
@@ -129,7 +60,6 @@ REPLAYED: dict[str, Callable[[Message], Any]] = {
     "replayed reply": put("round", 0), "reply of a later round": put("round", 7), "round is text": put("round", "1"),
     "round is missing": drop("round"), "round is None": put("round", None), "round is true": put("round", True),
 }
-
 tell(TRAIN, {f"samples {name}": put("samples", value) for name, value in VALUES.items()}
      | {"samples 0": put("samples", 0), "samples missing": drop("samples"), "samples 8.5": put("samples", 8.5),
         "one sample more than described": put("samples", SAMPLES["train"] + 1)})
@@ -185,7 +115,6 @@ tell(TRAIN, {"private part sent": whole(lambda s: s | {"model.1.bias": torch.zer
      title="train, fedbn")
 tell(TRAIN, {"a model although nothing travels": lambda m: Message({"personal": {"w": torch.zeros(2)}}, m.info)},
      method="local", title="train, local")
-
 tell(FINISH, {"personal NaN": whole(scaled(NAN), "personal"), "personal x 1e30": whole(scaled(1e30), "personal"),
               "personal cut": whole(lambda s: dict(list(s.items())[1:]), "personal"),
               "personal a list": whole(lambda s: list(s), "personal"),
@@ -193,7 +122,6 @@ tell(FINISH, {"personal NaN": whole(scaled(NAN), "personal"), "personal x 1e30":
               "metric NaN": put("metrics|val/personal", NAN), "Dice 1e9": put("metrics|val/personal", 1e9),
               "metrics missing": drop("metrics"), "samples told": put("samples", 8)} | REPLAYED | BROKEN,
      method="ditto")
-
 tell(HANDOVER, {"gamma curve with text": put("calibration|gamma|dice_sum|3", "high"),
                 "gamma curve NaN": put("calibration|gamma|dice_sum|3", NAN),
                 "gamma curve above its images": put("calibration|gamma|dice_sum|3", 9.5),

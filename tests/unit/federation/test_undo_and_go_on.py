@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from lies import put, whole
 from paper_sites import LIAR, SITES, PaperSites, bits, federate, paper_study
+from tampering import put, whole
 
 from fedsuper.config import Study
 from fedsuper.core.state import State

@@ -96,7 +96,7 @@ def test_disease_is_as_frequent_as_the_case_mix_says() -> None:
     assert all(man.patches for man in ill) and np.mean([len(man.bulges) for man in ill]) > 1.5
 
 
-@pytest.mark.parametrize("write", [write_retina, write_prostate])
+@pytest.mark.parametrize("write", [write_retina, write_prostate], ids=["write_retina", "write_prostate"])
 def test_bytes_repeat_and_the_layout_is_that_of_easy_hospitals(write: Callable[..., None], tmp_path: Path) -> None:
     for name, difficulty in (("one", "real"), ("two", "real"), ("easy", "easy")):
         write(tmp_path / name, 2, 12, size=32, outside="unlike", difficulty=difficulty)

@@ -1,17 +1,14 @@
-"""The closed-form selector's way through a federation: who sends what, what comes of it, what happens without it."""
+"""The closed-form selector where something is missing or added: answers, patients, noise, another selector."""
 
 from __future__ import annotations
 
-import io
 import json
-import re
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
+from closed_form import SMALL, closed_form, federate
 
 from fedsuper.config import Study
 from fedsuper.config.reading import parse_study
@@ -19,150 +16,21 @@ from fedsuper.core.calibration import REVIEW_BELOW
 from fedsuper.core.feature_sums import FeatureSums
 from fedsuper.core.metrics import dice_scores
 from fedsuper.core.mode import GLOBAL, SELECT
-from fedsuper.core.supermodel import SuperModel
 from fedsuper.core.validated.selection_choice import TIE, Selection
 from fedsuper.data.synthetic.retina import write_retina
-from fedsuper.engines.in_process import LocalExchange, sites_of
 from fedsuper.federation.completion.calibration import SUMS
-from fedsuper.federation.messages import CALIBRATE, HANDOVER, TRAIN, Message, SiteFailure
-from fedsuper.federation.progress import Progress
-from fedsuper.federation.server_loop import Federation
+from fedsuper.federation.messages import CALIBRATE, HANDOVER
 from fedsuper.federation.site_data import SiteData
-from fedsuper.federation.site_worker import SiteWorker
-from fedsuper.inference.artifact import load_super_model
 from fedsuper.inference.gamma import batch_of
 from fedsuper.inference.masks.mask_features import PER_REGION
 from fedsuper.inference.modes.base import ModeOptions, create_mode
 from fedsuper.inference.predictor import Predictor
-from fedsuper.inference.selection.closed_form import discriminant_of, sums_of
-from fedsuper.inference.selection.familiarity import Familiarity, familiarity
-from fedsuper.inference.selection.site_statistics import case_numbers, features_of
+from fedsuper.inference.selection.closed_form import sums_of
+from fedsuper.inference.selection.familiarity import familiarity
+from fedsuper.inference.selection.site_statistics import case_numbers
 from fedsuper.inference.slice_batch import SliceBatch
 
 pytestmark = pytest.mark.slow
-SMALL: dict[str, Any] = {
-    "method": "fedsm", "rounds": 1, "image_size": 32, "optimizer": {"lr": 0.01},
-    "model": {"name": "plain-unet", "channels": [4, 8], "norm": "batch"},
-}
-
-
-class Wire(LocalExchange):
-    """The in-process exchange that remembers what passed, and loses the answers of `deaf` sites to `losing`."""
-
-    def __init__(self, workers: dict[str, SiteWorker], deaf: set[str], losing: str) -> None:
-        super().__init__(workers, threads=1)
-        self.deaf = deaf
-        self.losing = losing
-        self.up: list[tuple[str, str, Message]] = []
-
-    def __call__(self, task: str, messages: Mapping[str, Message], timeout: float) -> dict[str, Message | SiteFailure]:
-        replies = super().__call__(task, messages, timeout)
-        for site in replies:
-            if task == self.losing and site in self.deaf:
-                replies[site] = SiteFailure("timed out")
-        self.up += [(task, site, reply) for site, reply in replies.items() if isinstance(reply, Message)]
-        return replies
-
-
-def federate(
-    root: Path, folder: Path, study: Study, deaf: set[str] | None = None, losing: str = HANDOVER
-) -> tuple[SuperModel, Wire, str]:
-    workers = {site: SiteWorker(site, root, folder / site) for site in sites_of(study, root)}
-    wire, shown = Wire(workers, deaf or set(), losing), io.StringIO()
-    return Federation(study, wire, folder / "server", Progress("run", None, shown)).run(), wire, shown.getvalue()
-
-
-def closed_form(**more: Any) -> Study:
-    return parse_study({**SMALL, "selector": {"kind": "statistics", **more}})
-
-
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("calibration") / "root"
-    write_retina(folder, sites=3, images=90, size=48, difficulty="easy")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def run(root: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[SuperModel, Wire, Path]:
-    folder = tmp_path_factory.mktemp("run")
-    whole, wire, _ = federate(root, folder, closed_form(gate="expected-dice"))
-    return whole, wire, folder
-
-
-def test_no_selector_travels_in_the_rounds_and_sums_travel_once(run: tuple[SuperModel, Wire, Path]) -> None:
-    _, wire, _ = run
-    assert all("selector" not in reply.models for task, _, reply in wire.up if task == TRAIN)
-    with_sums = [(task, site) for task, site, reply in wire.up if SUMS in reply.models]
-    assert with_sums == [(HANDOVER, f"site-{k}") for k in (1, 2, 3)]
-    assert sum(task == CALIBRATE for task, _, _ in wire.up) == 9, "counts, gate, masks"
-
-
-def test_counts_and_sums_say_nothing_of_a_single_image(run: tuple[SuperModel, Wire, Path], root: Path) -> None:
-    _, wire, _ = run
-    names = {path.stem for path in root.rglob("images/*")}
-    for task, _, reply in wire.up:
-        if task in (HANDOVER, CALIBRATE):
-            assert not names & set(re.findall(r'"([^"]*)"', json.dumps(reply.info)))
-            for state in reply.models.values():
-                assert all(tensor.dim() == 0 or tensor.shape[0] == state["total"].shape[0] for tensor in state.values())
-
-
-def test_the_sums_are_those_of_the_training_images(run: tuple[SuperModel, Wire, Path], root: Path) -> None:
-    whole, _, folder = run
-    predictor, sums = Predictor(whole), sums_of(whole)
-    assert sums is not None
-    for site, found in zip(whole.sites, sums, strict=True):
-        train = SiteData(site, root, folder / site).samples(predictor.study, "train")
-        expected = FeatureSums.of(features_of(whole, train.images, predictor.compute))
-        assert found.count == expected.count
-        torch.testing.assert_close(found.outer, expected.outer, rtol=1e-6, atol=1e-6)
-
-
-def test_every_site_holds_the_same_super_model_as_the_server(run: tuple[SuperModel, Wire, Path]) -> None:
-    whole, _, folder = run
-    for site in whole.sites:
-        kept = load_super_model(folder / site / "supermodel")
-        assert kept.selector is not None and whole.selector is not None
-        assert all(torch.equal(kept.selector[name], tensor) for name, tensor in whole.selector.items())
-        assert kept.manifest["statistics"] == whole.manifest["statistics"] and "utility" in kept.manifest
-
-
-def test_the_net_says_what_the_discriminant_says(run: tuple[SuperModel, Wire, Path]) -> None:
-    whole, _, _ = run
-    predictor, images = Predictor(whole), torch.randn(5, 3, 32, 32, generator=torch.Generator().manual_seed(0))
-    discriminant = discriminant_of(whole)
-    assert discriminant is not None
-    expected = discriminant.posterior(features_of(whole, images, predictor.compute))
-    torch.testing.assert_close(predictor.selector_probabilities(images), expected, rtol=1e-4, atol=1e-6)
-
-
-def test_it_names_sites_after_one_round_and_knows_its_own(
-    run: tuple[SuperModel, Wire, Path], root: Path
-) -> None:
-    whole, _, folder = run
-    predictor = Predictor(whole)
-    judge = Familiarity.of(predictor)
-    assert judge is not None and whole.mode == SELECT and whole.manifest["statistics"]["accuracy"] > 0.9
-    right, flagged = [], []
-    for label, site in enumerate(whole.sites):
-        images = SiteData(site, root, folder / site).samples(predictor.study, "test").images
-        right += (predictor.selector_probabilities(images).argmax(dim=1) == label).tolist()
-        flagged += (judge.values(images) < REVIEW_BELOW).tolist()
-    assert sum(right) / len(right) > 0.9
-    assert sum(flagged) / len(flagged) < 0.25
-
-
-def test_the_gate_follows_the_matrix_and_a_given_gamma_is_the_threshold(run: tuple[SuperModel, Wire, Path]) -> None:
-    whole, _, _ = run
-    predictor, images = Predictor(whole), torch.randn(4, 3, 32, 32, generator=torch.Generator().manual_seed(0))
-    table = whole.manifest["utility"]
-    assert table["experts"] == ["global", *whole.sites] and list(table["dice"]) == whole.sites
-    assert min(table["images"].values()) > 0
-    noise = create_mode(predictor, None, ModeOptions()).predict(SliceBatch(predictor, [images]))
-    assert noise.chosen == ["global"] * 4, "white noise is unlike every site"
-    never = create_mode(predictor, None, ModeOptions(gamma=0.0)).predict(SliceBatch(predictor, [images]))
-    assert "global" not in never.chosen
 
 
 def test_a_trained_selector_gets_familiarity_and_keeps_its_bits(root: Path, tmp_path: Path) -> None:
