@@ -94,7 +94,7 @@ def _rows(options: argparse.Namespace) -> Comparison:
 
 def _compare_options(parser: argparse.ArgumentParser) -> None:
     from fedsuper.studies.on_demand.exhibit_names import EXHIBITS
-    from fedsuper.studies.ready_names import ready_names
+    from fedsuper.studies.ready.ready_names import ready_names
 
     _add_rows(parser)
     parser.add_argument("--out", type=Path, metavar="RUN", help="the comparison's folder (with --study: runs/NAME)")
@@ -136,7 +136,7 @@ def _close_comparison(out: Path) -> None:
 
 
 def _compare_ready(options: argparse.Namespace) -> int:
-    from fedsuper.studies.ready import compare_ready, read_ready
+    from fedsuper.studies.ready.ready_study import compare_ready, read_ready
 
     given = [name for name in ("methods", "config", "leave_out", "exhibits") if getattr(options, name)]
     if given:

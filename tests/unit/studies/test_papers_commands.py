@@ -25,9 +25,9 @@ from fedsuper.report import page
 from fedsuper.report.chapters import Chapter
 from fedsuper.report.figures import picture
 from fedsuper.report.sections.base import Section
-from fedsuper.studies import ready
 from fedsuper.studies.cells import cell as training
 from fedsuper.studies.privacy import inversion
+from fedsuper.studies.ready import ready_study
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "papers.md").read_text(encoding="utf-8")
 TINY = {
@@ -82,12 +82,12 @@ def quick(kept: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             really(study, data_root, known, *rest, **named)  # type: ignore[arg-type]
         shutil.copytree(known, out)
 
-    def fewer(name: str, overrides: Sequence[str]) -> ready.Ready:
-        return replace(ready_study(name, overrides), methods=["fedavg", "fedsm"], outside=["fedavg"], seeds=[0])
+    def fewer(name: str, overrides: Sequence[str]) -> ready_study.Ready:
+        return replace(read(name, overrides), methods=["fedavg", "fedsm"], outside=["fedavg"], seeds=[0])
 
-    ready_study = ready.read_ready
+    read = ready_study.read_ready
     monkeypatch.setattr(training, "run_study", once)
-    monkeypatch.setattr(ready, "read_ready", fewer)
+    monkeypatch.setattr(ready_study, "read_ready", fewer)
     monkeypatch.setattr(inversion, "STEPS", 2)
     yield
 

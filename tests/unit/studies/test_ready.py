@@ -11,10 +11,10 @@ import pytest
 import yaml
 
 from fedsuper.cli.entry import main
-from fedsuper.studies import ready
 from fedsuper.studies.compare import variant
-from fedsuper.studies.ready import read_ready
-from fedsuper.studies.ready_names import FOLDER, ready_names
+from fedsuper.studies.ready import ready_study
+from fedsuper.studies.ready.ready_names import FOLDER, ready_names
+from fedsuper.studies.ready.ready_study import read_ready
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "ready-studies.md"
 TINY = ["rounds=1", "image_size=32", "model.channels=[4,8]", "batch_size=4", "selector.net=small"]
@@ -31,7 +31,7 @@ def test_every_row_is_a_valid_study(name: str) -> None:
 
 def test_the_page_names_no_other() -> None:
     named = set(re.findall(r"`((?:fedsm|iop-fl)-[a-z-]+)`", PAGE.read_text(encoding="utf-8")))
-    assert named == set(ready_names()) == {path.stem for path in FOLDER.iterdir()}
+    assert named == set(ready_names()) == {path.stem for path in FOLDER.glob("*.yaml")}
 
 
 @pytest.mark.parametrize(("name", "lam"), [("fedsm-retina", 0.7), ("fedsm-prostate", 0.3)])
@@ -44,10 +44,10 @@ def test_the_full_studies_are_the_papers(name: str, lam: float) -> None:
 def test_one_runs_from_its_name(
     tiny_root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fewer_rows(name: str, overrides: Sequence[str]) -> ready.Ready:
+    def fewer_rows(name: str, overrides: Sequence[str]) -> ready_study.Ready:
         return replace(read_ready(name, overrides), methods=["fedavg", "fedsm"], outside=["fedavg"])
 
-    monkeypatch.setattr(ready, "read_ready", fewer_rows)
+    monkeypatch.setattr(ready_study, "read_ready", fewer_rows)
     monkeypatch.chdir(tmp_path)
     shrink = [part for change in TINY for part in ("--set", change)]
     call = ["compare", "--study", "fedsm-retina", "--data", str(tiny_root), "--seeds", "0", "--workers", "1"]

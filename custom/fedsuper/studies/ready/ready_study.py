@@ -1,7 +1,7 @@
 """Ready studies: the papers' comparisons by name, in full for a GPU and `-small` for two cores.
 
-A file of `ready/` holds `about` (a line), `methods` (rows), `seeds`, `study` (its keys) and, where the paper leaves
-sites out, `outside` (the rows to train without each site in turn).
+A YAML file beside this one holds `about` (a line), `methods` (rows), `seeds`, `study` (its keys) and, where the paper
+leaves sites out, `outside` (the rows to train without each site in turn).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fedsuper.errors import FedSuperError
 from fedsuper.report.page import write_report
 from fedsuper.studies.compare import Comparison, compare_and_tell
 from fedsuper.studies.leave_out import leave_out
-from fedsuper.studies.ready_names import FOLDER, ready_names
+from fedsuper.studies.ready.ready_names import FOLDER, ready_names
 
 
 @dataclass(frozen=True)

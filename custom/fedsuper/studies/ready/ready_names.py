@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-FOLDER = Path(__file__).with_name("ready")
+FOLDER = Path(__file__).parent
 
 
 def ready_names() -> list[str]:

@@ -1,0 +1,1 @@
+"""The papers' comparisons by name: a YAML file each, and what runs them."""
