@@ -23,6 +23,7 @@ GRACE = 15.0  # seconds for NVFlare to close a job whose work is done; sites tha
 DEAD_AFTER = 20.0  # seconds for which NVFlare may call a job running that nobody answers for any more
 STARTING = 240.0  # seconds from then on that a job is called running until it first answers, on a busy machine
 LOOK_AROUND = 5.0  # seconds between two looks at who is connected
+FORGOTTEN = "FINISHED:FORGOTTEN"  # beside NVFlare's own words: the server has no such job
 JOB_FILE = "job.json"  # in a run's folder: the job that is at work for it
 
 
@@ -122,8 +123,14 @@ class Following:
             time.sleep(POLL)
 
     def finished(self) -> bool:
-        """Whether NVFlare says that the job has ended."""
-        self.status = str(self.link.ask(lambda session: session.get_job_status(self.job_id)))
+        """Whether NVFlare says that the job has ended, or knows of none: a server that was set up anew, as a POC's is.
+        """
+        from nvflare.fuel.flare_api.api_spec import JobNotFound
+
+        try:
+            self.status = str(self.link.ask(lambda session: session.get_job_status(self.job_id)))
+        except JobNotFound:
+            self.status = FORGOTTEN
         return self.status.startswith("FINISHED")
 
     def ended(self, patience: float) -> bool:

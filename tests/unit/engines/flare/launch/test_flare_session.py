@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from nvflare.fuel.flare_api.api_spec import AuthorizationError, JobNotRunning, NoConnection
+from nvflare.fuel.flare_api.api_spec import AuthorizationError, JobNotFound, JobNotRunning, NoConnection
 
 from fedsuper.core.supermodel import SuperModel
 from fedsuper.engines.flare.launch import link
@@ -21,6 +21,8 @@ from fedsuper.engines.flare.launch.session import JOB_FILE, run_job, running_job
 from fedsuper.errors import FedSuperError
 from fedsuper.federation.progress import Progress
 from fedsuper.inference.artifact import save_super_model
+
+UNKNOWN = "unknown to the server"
 
 
 class ScriptedSession:
@@ -38,6 +40,8 @@ class ScriptedSession:
         return "job-1"
 
     def get_job_status(self, job_id: str) -> str:
+        if self.script[0][0] == UNKNOWN:
+            raise JobNotFound(f"no such job: {job_id}")
         return "FINISHED:ABORTED" if self.aborted else self.script[0][0]
 
     def abort_job(self, job_id: str) -> None:
@@ -182,6 +186,13 @@ def test_a_job_may_take_its_time_to_start(workspace: Path, tmp_path: Path) -> No
     assert follow(session, tmp_path / "run")[0] == workspace and session.aborted == 0
 
 
+def test_a_server_that_was_set_up_anew_gets_the_job_again(workspace: Path, tmp_path: Path) -> None:
+    lines = events(workspace, lambda s: s.round(1, "2/2 sites"))
+    session = ScriptedSession(workspace, [("RUNNING", lines), (UNKNOWN, JobNotFound("no such job"))])
+    with pytest.raises(BrokenOffError, match="FORGOTTEN in mid-study"):
+        follow(session, tmp_path / "run")
+
+
 def test_the_site_that_died_is_named_and_the_run_can_go_on(workspace: Path, tmp_path: Path) -> None:
     events(workspace, lambda s: s.failed("site-2: its job process died, and with it the job", broken=True))
     with pytest.raises(BrokenOffError, match="^site-2: its job process died"):
@@ -226,7 +237,7 @@ def test_a_site_that_was_started_anew_joins_after_the_round(workspace: Path, tmp
 
 @pytest.mark.parametrize(("status", "answer", "found"), [
     ("RUNNING", [], "job-7"), ("SUBMITTED", JobNotRunning(""), "job-7"), ("FINISHED:COMPLETED", [], None),
-    ("RUNNING", JobNotRunning("dead"), None)])
+    ("RUNNING", JobNotRunning("dead"), None), (UNKNOWN, JobNotFound(""), None)])
 def test_a_job_still_at_work_is_found_again(status: str, answer: list[str] | Exception, found: str | None,
                                             workspace: Path, tmp_path: Path) -> None:
     server, _ = linked(ScriptedSession(workspace, [(status, answer)]), io.StringIO())
