@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -17,10 +18,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from fedsuper.errors import FedSuperError
+from fedsuper.errors import OS_ADVICE, FedSuperError
 
 LOCK = ".lock"  # names the process that owns a folder
 PARTIAL = ".partial-"  # how the name of an unfinished file begins
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+LOOK_FOR_ROOM = 1.0  # seconds between two tries on a full disk
 _thread = threading.local()
 _OS_ERROR = re.compile(r"\(os error (\d+)\)")  # how libraries written in Rust (safetensors) spell an OSError
 
@@ -62,6 +65,32 @@ def unhurried() -> Iterator[None]:
         yield
     finally:
         _thread.unhurried = False
+
+
+def with_room(write: Callable[[], None], seconds: float, note: Callable[[str], None],
+              hurried: threading.Event | None = None) -> None:
+    """Let `write` write; on a full disk again and again, for so many seconds or until it is `hurried`.
+
+    `note` hears once that room is waited for, and once that it was found.
+    """
+    hurried, deadline = hurried or threading.Event(), None
+    while True:
+        try:
+            write()
+        except OSError as error:
+            if error.errno not in FULL or (deadline is None and seconds <= 0):
+                raise
+            if deadline is None:
+                deadline = time.monotonic() + seconds
+                what, _, _ = OS_ADVICE[error.errno].partition(";")
+                note(f"warning: {Path(error.filename or 'a file').name} cannot be written ({what}); the study waits "
+                     f"for room, {seconds:.0f} s at most")
+            if time.monotonic() > deadline or hurried.wait(LOOK_FOR_ROOM):
+                raise
+        else:
+            if deadline is not None:
+                note("there is room on the disk again")
+            return
 
 
 def _create(path: Path) -> int:

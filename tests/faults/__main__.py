@@ -20,6 +20,7 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "support")]
 
 import commands  # noqa: E402
+import full_disk  # noqa: E402
 import inside_a_site  # noqa: E402
 import jobs_that_die  # noqa: E402
 import rehearsals  # noqa: E402
@@ -32,6 +33,7 @@ PLAYS = {
     "inside": inside_a_site.play, "jobs": jobs_that_die.play, "come-and-go": whole_sites.come_and_go,
     "frozen": whole_sites.frozen, "few": whole_sites.too_few, "commands": commands.play,
     "early": commands.first_second, "state": state.play, "leaver": state.leaver,
+    "full": full_disk.play,
 }
 
 

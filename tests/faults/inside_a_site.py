@@ -3,41 +3,42 @@
 from __future__ import annotations
 
 import signal
-import time
 
 import psutil
+from pace import in_mid_task
 from play import Play, Score
 from provisioned import Provisioned, wait
 
 
-def strike(place: Provisioned, site: str, how: int) -> None:
-    """End a site's training process in the middle of a task: it is held until the task has surely come."""
-    trainer = place.trainer(site)
-    trainer.suspend()
-    time.sleep(3)
+def strike(show: Play, site: str, how: int) -> None:
+    """End a site's training process in the middle of a task."""
+    trainer = in_mid_task(show.state(site))
     trainer.send_signal(how)
     if how != signal.SIGKILL:
         trainer.resume()
 
 
 def play(place: Provisioned, score: Score) -> None:
-    """One job, long enough that a fast machine does not end it before the last fault; a sound round in between."""
+    """One job, slowed down by a site that is not struck; a sound round in between."""
     one, two, three = place.sites
-    show = Play(place, "inside", seed=1, rounds=60, round_timeout=25)
+    show = Play(place, "inside", seed=1, rounds=60, round_timeout=30)
+    pace = show.paced(three)
     show.start()
     at = show.round(1)
     with score.fault("training killed in mid-round, as for lack of memory: named, and back in the next round"):
-        strike(place, one, signal.SIGKILL)
+        strike(show, one, signal.SIGKILL)
         at = show.sees(f"warning: {one}: left out of the round (its training process died (exit -9)", at)
         at = show.sees("3/3 sites", at)
     with score.fault("training crashes (segmentation fault)"):
-        strike(place, two, signal.SIGSEGV)
+        strike(show, two, signal.SIGSEGV)
         at = show.sees(f"warning: {two}: left out of the round (its training process died (exit -11)", at)
         at = show.sees("3/3 sites", at)
     with score.fault("training hangs: ended at the round's deadline, and back"):
+        pace.site = two
         place.trainer(three).suspend()
         at = show.sees(f"warning: {three}: left out of the round (was not done within", at)
         at = show.sees("3/3 sites", at)
+        pace.site = three
     with score.fault("the disk of a site is full: one line, nothing torn, goes on when there is room"):
         trainer = place.trainer(one)
         trainer.rlimit(psutil.RLIMIT_FSIZE, (2000, psutil.RLIM_INFINITY))
@@ -51,6 +52,7 @@ def play(place: Provisioned, score: Score) -> None:
         worker.resume()
         at = show.sees(f"{two}: is back", at)
     with score.fault("a site's images are gone for a while"):
+        pace.site = two
         data = place.machine(three) / "data" / three
         data.rename(data.with_name("moved"))
         place.trainer(three).kill()

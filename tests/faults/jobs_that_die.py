@@ -10,7 +10,8 @@ from provisioned import SERVER, Provisioned, wait
 
 def play(place: Provisioned, score: Score) -> None:
     """One run; the job's processes are killed one after another, then the server."""
-    show = Play(place, "jobs", seed=2, rounds=14, restarts=6)
+    show = Play(place, "jobs", seed=2, rounds=40, restarts=6)
+    show.paced(place.sites[0])
     show.start()
     at = show.round(1)
     one, two, _ = place.sites

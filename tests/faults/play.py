@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 from attended import unbroken
+from pace import Pace
 from provisioned import Provisioned
 from run_folders import weights
 
@@ -41,6 +42,16 @@ class Play:
         self.process: subprocess.Popen[str] | None = None
         self._reader: threading.Thread | None = None
         self._news = threading.Condition()
+        self.pace: Pace | None = None
+
+    def paced(self, site: str) -> Pace:
+        """From now on a site is slow, so that the study does not end before the play does."""
+        self.pace = Pace({each: self.state(each) for each in self.place.sites}, site)
+        return self.pace
+
+    def state(self, site: str) -> Path:
+        """Where a site keeps what it needs between rounds."""
+        return self.place.machine(site) / "state"
 
     def start(self, *more: str) -> None:
         """Start the command; an earlier one of this play must have ended."""
@@ -74,8 +85,10 @@ class Play:
         return self.sees(f"round {number}/", after)
 
     def ends(self, code: int = 0, seconds: float = LONGEST) -> None:
-        """The command returns, with this exit code."""
+        """The command returns, with this exit code; the sites are no slower than they are."""
         assert self.process is not None
+        if self.pace is not None and code == 0:
+            self.pace.stop()
         try:
             self.process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -84,6 +97,8 @@ class Play:
 
     def close(self) -> None:
         """End the command, if it still runs."""
+        if self.pace is not None:
+            self.pace.stop()
         if self.process is not None and self.process.poll() is None:
             self.process.kill()
             self.process.wait()

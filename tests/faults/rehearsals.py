@@ -33,6 +33,9 @@ class OneMachine(Provisioned):
 class Rehearsed(Play):
     """A run that owns its processes."""
 
+    def state(self, site: str) -> Path:
+        return self.run / "state" / "sites" / site
+
     def members(self, *words: str) -> list[psutil.Process]:
         """The run's processes whose command line holds all of `words`, wherever they were started from."""
         found = []
@@ -58,7 +61,8 @@ class Rehearsed(Play):
 def poc(out: Path, score: Score) -> None:
     """A rehearsal that is interrupted, resumed, and loses a site's job process."""
     place = OneMachine(out, "poc")
-    show = Rehearsed(place, "poc", seed=10, rounds=5)
+    show = Rehearsed(place, "poc", seed=10, rounds=12)
+    show.paced("site-1")
     show.start()
     at = show.round(1)
     with score.fault("poc: Ctrl-C ends every process; --resume goes on"):
@@ -66,6 +70,7 @@ def poc(out: Path, score: Score) -> None:
         interrupted(show.process)
         show.ends(code=130)
         wait(lambda: not show.members(), 30, "no process left")
+        at = len(show.lines)
         show.start("--resume")
         at = show.sees("3/3 sites", at)
     with score.fault("poc: a site's job process killed: named, and submitted again"):
@@ -80,7 +85,8 @@ def poc(out: Path, score: Score) -> None:
 def poc_killed(out: Path, score: Score) -> None:
     """The command is killed outright."""
     place = OneMachine(out, "poc")
-    show = Rehearsed(place, "poc-killed", seed=11, rounds=4)
+    show = Rehearsed(place, "poc-killed", seed=11, rounds=6)
+    show.paced("site-1")
     show.start()
     show.round(1)
     with score.fault("poc: the command killed (SIGKILL): every process ends with it; --resume goes on"):
@@ -96,7 +102,7 @@ def poc_killed(out: Path, score: Score) -> None:
 def simulator(out: Path, score: Score) -> None:
     """A simulated site dies, then the simulator itself."""
     place = OneMachine(out, "sim")
-    show = Rehearsed(place, "sim", seed=12, rounds=6)
+    show = Rehearsed(place, "sim", seed=12, rounds=40)
     show.start()
     at = show.round(1)
     with score.fault("simulator: a site's process killed: named, and started again"):

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import copy
 import sys
+import threading
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,7 @@ from fedsuper.config.reading import parse_study
 from fedsuper.core.state import Models
 from fedsuper.data.task import Task
 from fedsuper.errors import FedSuperError
+from fedsuper.files import with_room
 from fedsuper.methods.protocol.server import TRAINING, Server
 from fedsuper.train.checkpoint import load_models, save_models
 
@@ -46,11 +50,15 @@ class Resume:
 class RoundWriter:
     """Writes checkpoints while the sites train the next round; whoever leaves it, by an error too, has the last one.
 
-    A round's models are never changed afterwards, only replaced, so the writer needs no copy of them.
+    A round's models are never changed afterwards, only replaced, so the writer needs no copy of them. On a full disk
+    it waits for `room` seconds, the study one round ahead at most: nothing is torn, and nothing that is needed is gone.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, room: float = 0.0, note: Callable[[str], None] = print) -> None:
         self.folder = folder
+        self.room = room
+        self.note = note
+        self._leaving = threading.Event()
         self._hand = ThreadPoolExecutor(1, "checkpoint")
         self._writing: Future[None] | None = None
 
@@ -58,6 +66,8 @@ class RoundWriter:
         return self
 
     def __exit__(self, *problem: object) -> None:
+        if problem[0] is not None:
+            self._leaving.set()
         self._hand.shutdown()
         if problem[0] is None:
             self.wait()
@@ -69,7 +79,8 @@ class RoundWriter:
         models |= {f"{CARRY}{key}": state for key, state in server.carry.items()}
         values = copy.deepcopy(server.values_to_json())
         keep = server.study.federation.keep_rounds
-        self._writing = self._hand.submit(_write, self.folder, server.round, models, values, keep)
+        write = partial(_write, self.folder, server.round, models, values, keep)
+        self._writing = self._hand.submit(with_room, write, self.room, self.note, self._leaving)
 
     def wait(self) -> None:
         """Until what was begun is on disk."""

@@ -46,11 +46,11 @@ class Federation:
     """Drives one study over an `Exchange`; knows neither nvflare nor where the sites are.
 
     `pausing` tells that the study is to end after the present round; `patience` is how many seconds an owner of its
-    folder that is about to end may take.
+    folder that is about to end may take, `room` how many a full disk.
     """
 
     def __init__(self, study: Study, exchange: Exchange, folder: Path, progress: Progress,
-                 pausing: Callable[[], bool] = lambda: False, patience: float = 0.0) -> None:
+                 pausing: Callable[[], bool] = lambda: False, patience: float = 0.0, room: float = 0.0) -> None:
         self.study = study
         self.exchange = exchange
         self.folder = Path(folder)
@@ -60,6 +60,7 @@ class Federation:
         self.entrance: Entrance | None = None
         self.pausing = pausing
         self.patience = patience
+        self.room = room
         self.attendance = Attendance(progress.note)
         self.traffic = Traffic()
         self._warned: set[str] = set()
@@ -82,7 +83,7 @@ class Federation:
             server.values["left"] = sorted(self._left)
             self.entrance = Entrance(self.study, self.method, server, described, self._refused)
             self._warn(self._asked(server))
-            with RoundWriter(self.folder) as writer:
+            with RoundWriter(self.folder, self.room, self.progress.note) as writer:
                 while round_is_due(server, self.method.phases()):
                     if self._round(server):
                         writer.save(server)

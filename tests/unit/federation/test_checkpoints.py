@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import errno
+import threading
 from pathlib import Path
 
 import pytest
 import torch
 
+from fedsuper import files
 from fedsuper.config import FederationConfig, Study
 from fedsuper.data.task import Task
 from fedsuper.errors import FedSuperError
-from fedsuper.federation.checkpoints import Resume, load_latest, save_round
+from fedsuper.federation import checkpoints
+from fedsuper.federation.checkpoints import Resume, RoundWriter, load_latest, save_round
 from fedsuper.methods.protocol.server import Server
 
 
@@ -67,3 +71,45 @@ def test_a_new_run_in_an_old_folder_does_not_resume_the_old_one(tiny_study: Stud
     save_round(tmp_path, server(tiny_study, 1))
     assert names(tmp_path) == ["round-00001.safetensors"]
     assert loaded(tmp_path, tiny_study) == 1
+
+
+class FullDisk:
+    """A disk without room until `room` is set; `noticed` tells that a write was tried in vain."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.room = threading.Event()
+        self.noticed = threading.Event()
+        self._write = checkpoints.save_models
+        monkeypatch.setattr(checkpoints, "save_models", self.write)
+        monkeypatch.setattr(files, "LOOK_FOR_ROOM", 0.001)
+
+    def write(self, path: Path, *what: object) -> None:
+        if not self.room.is_set():
+            self.noticed.set()
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        self._write(path, *what)
+
+
+def test_a_full_disk_is_waited_out(tiny_study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save_round(tmp_path, server(tiny_study, 1))
+    disk, notes = FullDisk(monkeypatch), []
+    with RoundWriter(tmp_path, room=600, note=notes.append) as writer:
+        writer.save(server(tiny_study, 2))
+        assert disk.noticed.wait(60) and names(tmp_path) == ["round-00001.safetensors"]
+        disk.room.set()
+        writer.save(server(tiny_study, 3))
+    assert loaded(tmp_path, tiny_study, 2) == 2 and loaded(tmp_path, tiny_study) == 3
+    assert notes == ["warning: round-00002.safetensors cannot be written (no space is left on the disk); the study "
+                     "waits for room, 600 s at most", "there is room on the disk again"]
+
+
+def test_a_disk_that_stays_full_ends_the_run_and_one_that_is_left_is_not_waited_for(
+    tiny_study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    FullDisk(monkeypatch)
+    with pytest.raises(OSError, match="No space left"), RoundWriter(tmp_path, 0.01, lambda text: None) as writer:
+        writer.save(server(tiny_study, 1))
+    with pytest.raises(KeyboardInterrupt), RoundWriter(tmp_path, 600, lambda text: None) as writer:
+        writer.save(server(tiny_study, 1))
+        raise KeyboardInterrupt
+    assert names(tmp_path) == []

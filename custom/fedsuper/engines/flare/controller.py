@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ from fedsuper.engines.flare.launch.events import SUPER_MODEL, ServerProgress, to
 from fedsuper.engines.flare.reporting_controller import ReportingController
 from fedsuper.federation.checkpoints import Resume
 from fedsuper.federation.server_loop import Federation
+from fedsuper.files import with_room
 from fedsuper.inference.artifact import save_super_model
 
 OWNER_PATIENCE = 60.0  # seconds for the process of a job that died to let go of the study's state
+ROOM_PATIENCE = 600.0  # seconds for a full disk, as for a server that is out of reach
 
 
 class SuperModelController(ReportingController):
@@ -46,9 +49,10 @@ class SuperModelController(ReportingController):
         progress.total = total_rounds(study)
         state = settings.server_state_folder(known, study, run_folder)
         exchange = FlareExchange(self, self.hearts, study.federation.away_after)
-        self.federation = Federation(study, exchange, state, progress, self.pausing.is_set, OWNER_PATIENCE)
+        self.federation = Federation(study, exchange, state, progress, self.pausing.is_set, OWNER_PATIENCE,
+                                     ROOM_PATIENCE)
         super_model = self.federation.run(Resume.of(self.resume) or False)
         out = settings.from_environment(settings.OUT)
         for folder in (run_folder / SUPER_MODEL, state / SUPER_MODEL, out):
             if folder is not None:
-                save_super_model(super_model, folder)
+                with_room(partial(save_super_model, super_model, folder), ROOM_PATIENCE, progress.note)

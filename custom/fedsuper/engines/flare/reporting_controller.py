@@ -18,9 +18,8 @@ from fedsuper.engines.flare.launch.events import (
     EVENTS_FILE,
     PAUSE_COMMAND,
     ServerProgress,
-    lines_after,
 )
-from fedsuper.errors import FedSuperError
+from fedsuper.errors import FedSuperError, explain_os_error
 from fedsuper.federation.server_loop import PausedError
 
 LEAVE_TAKING = 5.0  # seconds for the sites of an aborted job to say goodbye
@@ -33,7 +32,7 @@ class ReportingController(ModelController):
     def __init__(self) -> None:
         # One task per site: a site's failure is judged by us, site by site, not by NVFlare task by task.
         super().__init__(persistor_id="", ignore_result_error=True, task_check_period=CHECK_PERIOD)
-        self.events_file: Path | None = None
+        self.progress: ServerProgress | None = None
         self.hearts = Hearts()
         self.pausing = threading.Event()
         self._fetched = 0  # events that whoever waits has seen
@@ -61,8 +60,8 @@ class ReportingController(ModelController):
     def run(self) -> None:
         """The work; a problem is written down in one line before NVFlare ends the job."""
         run_folder = Path(self.get_run_dir())
-        self.events_file = settings.from_environment(settings.EVENTS) or run_folder / EVENTS_FILE
-        progress = ServerProgress(self.title, self.info, self.events_file)
+        events_file = settings.from_environment(settings.EVENTS) or run_folder / EVENTS_FILE
+        self.progress = progress = ServerProgress(self.title, self.info, events_file)
         try:
             known = settings.read_settings(Path(self.engine.get_workspace().get_site_config_dir()))
             self.work(progress, run_folder, known)
@@ -77,6 +76,11 @@ class ReportingController(ModelController):
             progress.failed(str(problem))
             raise
         except Exception as error:
+            told = explain_os_error(error) if isinstance(error, OSError) else None
+            if told is not None:
+                progress.failed(f"the server, {told}")
+                self._wait_for_reader()  # a full disk does not keep its last words
+                raise
             text = " ".join(str(error).split())[:200]
             progress.failed(f"the server failed ({type(error).__name__}: {text}); see its log")
             raise
@@ -95,7 +99,7 @@ class ReportingController(ModelController):
 
     def _events_since(self, topic: str, data: dict[str, Any] | None, fl_ctx: FLContext) -> dict[str, Any]:
         seen = int((data or {}).get("seen", 0))
-        lines = lines_after(self.events_file, seen) if self.events_file else []
+        lines = self.progress.since(seen) if self.progress else []
         self._fetched, self._asked_at = seen + len(lines), time.monotonic()
         return {"lines": lines, "silent": self.silent_sites()}
 
@@ -106,7 +110,7 @@ class ReportingController(ModelController):
     def _wait_for_reader(self) -> None:
         """Give whoever follows the job a moment to read its last words; nothing else of it outlives its process."""
         deadline = time.monotonic() + LAST_WORDS
-        while self._asked_at is not None and self.events_file is not None and time.monotonic() < deadline:
-            if not lines_after(self.events_file, self._fetched):
+        while self._asked_at is not None and self.progress is not None and time.monotonic() < deadline:
+            if not self.progress.since(self._fetched):
                 return
             time.sleep(CHECK_PERIOD)

@@ -6,7 +6,10 @@ lines are fetched with an NVFlare app command.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
@@ -43,13 +46,23 @@ class _LogStream:
 
 
 class ServerProgress(Progress):
-    """The server's side: every event goes to the log and to the file."""
+    """The server's side: every event goes to the log and to the file. What a full disk does not take is kept until it
+    does, and is told whoever asks meanwhile."""
 
     def __init__(self, title: str, log: Callable[[str], None], path: Path) -> None:
         super().__init__(title, None, _LogStream(log))  # type: ignore[arg-type]
         self.path = Path(path)
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self.path.write_text("", encoding="utf-8")
+        self._untold: list[str] = []
+        self._hand = threading.Lock()
+        with contextlib.suppress(OSError):
+            self.path.write_text("", encoding="utf-8")
+
+    def since(self, seen: int) -> list[str]:
+        """The lines after the first `seen`, on disk or not."""
+        with self._hand:
+            written = lines_after(self.path, 0) if self.path.exists() else []
+            return [*written, *self._untold][seen:]
 
     def note(self, text: str) -> None:
         self._add(NOTE, text=text)
@@ -75,8 +88,16 @@ class ServerProgress(Progress):
         self._add(DONE)
 
     def _add(self, kind: str, **values: Any) -> None:
-        with open(self.path, "a", encoding="utf-8") as file:
-            file.write(json.dumps({"kind": kind, **values}) + "\n")
+        with self._hand:
+            self._untold.append(json.dumps({"kind": kind, **values}) + "\n")
+            before = self.path.stat().st_size if self.path.exists() else 0
+            try:
+                with open(self.path, "a", encoding="utf-8") as file:
+                    file.write("".join(self._untold))
+                self._untold = []
+            except OSError:
+                with contextlib.suppress(OSError):
+                    os.truncate(self.path, before)  # half a line would spoil the next
 
 
 class EventReader:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 from fedsuper.engines.flare.launch.events import EventReader, ServerProgress, lines_after
@@ -65,3 +68,25 @@ def test_a_new_run_starts_a_new_file(tmp_path: Path) -> None:
     again, _, reader, _ = pair(tmp_path)
     reader.read_file(again.path)
     assert not reader.done
+
+
+def test_a_full_disk_costs_no_event(tmp_path: Path) -> None:
+    """In a process of its own: what it may write is limited to what the first event takes, and a little."""
+    script = """if True:
+        import resource, sys
+        from pathlib import Path
+        from fedsuper.engines.flare.launch.events import ServerProgress
+        server = ServerProgress("fedsm", lambda text: None, Path(sys.argv[1]))
+        server.note("before")
+        size = server.path.stat().st_size
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size + 5, resource.RLIM_INFINITY))
+        server.note("full")
+        server.note("still full")
+        assert server.path.stat().st_size == size and len(server.since(1)) == 2, server.since(0)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        server.note("room")
+        assert len(server.since(0)) == 4 and len(server.since(3)) == 1
+    """
+    path = tmp_path / "events.jsonl"
+    subprocess.run([sys.executable, "-c", script, str(path)], check=True)
+    assert [json.loads(line)["text"] for line in lines_after(path, 0)] == ["before", "full", "still full", "room"]
