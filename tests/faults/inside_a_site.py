@@ -34,11 +34,11 @@ def play(place: Provisioned, score: Score) -> None:
         at = show.sees(f"warning: {two}: left out of the round (its training process died (exit -11)", at)
         at = show.sees("3/3 sites", at)
     with score.fault("training hangs: ended at the round's deadline, and back"):
-        pace.site = two
+        pace.move(two)
         place.trainer(three).suspend()
         at = show.sees(f"warning: {three}: left out of the round (was not done within", at)
         at = show.sees("3/3 sites", at)
-        pace.site = three
+        pace.move(three)
     with score.fault("the disk of a site is full: one line, nothing torn, goes on when there is room"):
         trainer = place.trainer(one)
         trainer.rlimit(psutil.RLIMIT_FSIZE, (2000, psutil.RLIM_INFINITY))
@@ -52,7 +52,7 @@ def play(place: Provisioned, score: Score) -> None:
         worker.resume()
         at = show.sees(f"{two}: is back", at)
     with score.fault("a site's images are gone for a while"):
-        pace.site = two
+        pace.move(two)
         data = place.machine(three) / "data" / three
         data.rename(data.with_name("moved"))
         place.trainer(three).kill()

@@ -21,7 +21,7 @@ BEAT = 1.5  # seconds that a task of a slow site takes at least; a little more t
 
 
 class Pace:
-    """Slows a site down whose state lies under `states`; `site` may be changed at any time, "" is nobody."""
+    """Slows a site down; `states` are the folders where every site keeps its state."""
 
     def __init__(self, states: dict[str, Path], site: str) -> None:
         self.states = states
@@ -29,6 +29,7 @@ class Pace:
         self._go = threading.Event()
         self._go.set()
         self._over = threading.Event()
+        self._stopping = threading.Lock()
         self._seen: dict[Path, int] = {}
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -42,6 +43,11 @@ class Pace:
         finally:
             self._go.set()
 
+    def move(self, site: str) -> None:
+        """From now on another site is the slow one; the one before has gone on."""
+        with self._stopping:
+            self.site = site
+
     def stop(self) -> None:
         """From now on as fast as the machine."""
         self._go.set()
@@ -50,9 +56,10 @@ class Pace:
 
     def _run(self) -> None:
         while not self._over.wait(LOOK):
-            for asked in asked_of(self.states[self.site]) if self.site else []:
-                with contextlib.suppress(OSError, psutil.Error):  # the site's process may end meanwhile
-                    self._slow_down(asked)
+            with self._stopping:
+                for asked in asked_of(self.states[self.site]):
+                    with contextlib.suppress(OSError, psutil.Error):  # the site's process may end meanwhile
+                        self._slow_down(asked)
 
     def _slow_down(self, asked: Path) -> None:
         when = asked.stat().st_mtime_ns

@@ -13,6 +13,7 @@ import json
 import os
 import queue
 import select
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -32,6 +33,7 @@ from fedsuper.files import cut_back
 from fedsuper.train.checkpoint import load_models, save_models
 
 POLL = 0.2
+FOLDER = "asked-"  # how the name of the folder of messages begins, in the site's state
 ASKED, ANSWERED = "asked.safetensors", "answered.safetensors"
 DONE, REFUSED = "done", "refused"
 LOG = "training.log"
@@ -86,7 +88,9 @@ class SiteProcess:
         self.end()
         self.worker.state_folder.mkdir(parents=True, exist_ok=True)
         self.log.parent.mkdir(parents=True, exist_ok=True)
-        self._folder = tempfile.TemporaryDirectory(prefix="asked-", dir=self.worker.state_folder)
+        for left in self.worker.state_folder.glob(f"{FOLDER}*"):  # by a job process that was killed
+            shutil.rmtree(left, ignore_errors=True)
+        self._folder = tempfile.TemporaryDirectory(prefix=FOLDER, dir=self.worker.state_folder)
         self._words, child_words = os.pipe()
         command = [sys.executable, "-m", "fedsuper.federation.site_process", described(self.worker), self._folder.name,
                    str(child_words)]

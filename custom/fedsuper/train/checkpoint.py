@@ -5,8 +5,10 @@ One file is one atomic write: a checkpoint is there whole or not at all, and a t
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from fedsuper.errors import FedSuperError
 from fedsuper.files import atomic_write
 
 SEPARATOR = "/"
+PACKED, LONG = "zlib:", 4096  # plain values of more letters are packed: a history of many rounds says much the same
 
 
 def flatten(models: Models) -> dict[str, torch.Tensor]:
@@ -38,8 +41,7 @@ def save_models(path: Path, models: Models, values: dict[str, Any] | None = None
     from safetensors.torch import save_file
 
     flat = _apart({key: tensor.detach().cpu().contiguous() for key, tensor in flatten(models).items()})
-    plain = json.dumps(values or {}, allow_nan=False)
-    header = {"values": plain, "roles": json.dumps(list(models))}
+    header = {"values": _packed(json.dumps(values or {}, allow_nan=False)), "roles": json.dumps(list(models))}
     header["digest"] = _whole_digest(flat, header)
     atomic_write(Path(path), lambda temporary: save_file(flat, temporary, metadata=header))
 
@@ -52,17 +54,25 @@ def load_models(path: Path) -> tuple[Models, dict[str, Any]]:
         with safe_open(str(path), framework="pt") as file:
             header = file.metadata() or {}
             flat = {key: file.get_tensor(key) for key in file.keys()}
-        values = json.loads(header["values"])
+        values = json.loads(_unpacked(header["values"]))
         roles = json.loads(header["roles"])
     except FileNotFoundError:
         raise FedSuperError(f"{path}: no such checkpoint; check the path") from None
-    except (SafetensorError, OSError, KeyError, ValueError) as error:
+    except (SafetensorError, OSError, KeyError, ValueError, zlib.error) as error:
         raise FedSuperError(f"{path}: torn or not a FedSuper checkpoint ({' '.join(str(error).split())[:120]}); "
                             "remove it and resume from an older one") from None
     if _whole_digest(flat, header) != header.get("digest"):
         raise FedSuperError(f"{path}: its contents do not match its digest; remove it and resume from an older one")
     models = unflatten(flat)
     return {role: models.get(role, {}) for role in roles}, values
+
+
+def _packed(text: str) -> str:
+    return text if len(text) <= LONG else PACKED + base64.b85encode(zlib.compress(text.encode())).decode()
+
+
+def _unpacked(text: str) -> str:
+    return text if not text.startswith(PACKED) else zlib.decompress(base64.b85decode(text[len(PACKED):])).decode()
 
 
 def _apart(flat: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:

@@ -25,6 +25,7 @@ from fedsuper.train.checkpoint import load_models, save_models
 @pytest.fixture(scope="module")
 def process(tiny_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SiteProcess]:
     folder = tmp_path_factory.mktemp("isolated")
+    (folder / "state" / "asked-before").mkdir(parents=True)  # left by a job process that was killed
     made = SiteProcess(SiteWorker("site-1", tiny_root, folder / "state"), folder)
     yield made
     made.end()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,19 @@ def test_models_and_values_come_back(tmp_path: Path) -> None:
     save_models(tmp_path / "c", MODELS, {"round": 3, "best": {"global": 0.5}})
     models, values = load_models(tmp_path / "c")
     assert same(models, MODELS) and values == {"round": 3, "best": {"global": 0.5}}
+
+
+def test_a_long_history_takes_little_room(tmp_path: Path) -> None:
+    history = [{"round": number, "sites": {"a": {"val/global": number / 7}}, "missing": []} for number in range(500)]
+    save_models(tmp_path / "short", {}, {"history": history[:1]})
+    save_models(tmp_path / "long", {}, {"history": history})
+    assert load_models(tmp_path / "long")[1] == {"history": history}
+    assert b"val/global" in (tmp_path / "short").read_bytes(), "what is short can be read"
+    assert (tmp_path / "long").stat().st_size < len(json.dumps(history)) / 3
+    torn = (tmp_path / "long").read_bytes().replace(b"zlib:c", b"zlib:d")
+    (tmp_path / "long").write_bytes(torn)
+    with pytest.raises(FedSuperError, match="torn or not a FedSuper checkpoint"):
+        load_models(tmp_path / "long")
 
 
 def test_tensors_that_share_memory_or_are_views_are_kept(tmp_path: Path) -> None:
