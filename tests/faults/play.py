@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import tempfile
 import threading
@@ -57,7 +58,7 @@ class Play:
         """Start the command; an earlier one of this play must have ended."""
         command = self.place.command("run", str(self.file), "--data", ".", "--out", str(self.run), *more)
         self.process = subprocess.Popen(command, env=self.place.environment(), stdin=subprocess.DEVNULL, text=True,
-                                        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, preexec_fn=heeding_ctrl_c)
         self._reader = threading.Thread(target=self._read, args=[self.process], daemon=True)
         self._reader.start()
 
@@ -173,6 +174,11 @@ class Score:
         self.passed += ending == "PASS"
         self.failed += ending == "FAIL"
         print(f"{ending}  {text}", flush=True)
+
+
+def heeding_ctrl_c() -> None:
+    """As on a terminal, also where the plays themselves run in the background, which ignores it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 class SkippedError(Exception):

@@ -12,6 +12,7 @@ from nvflare.app_common.app_constant import AppConstants
 from nvflare.app_common.app_event_type import AppEventType
 
 from fedsuper.engines.flare.contact.hearts import Hearts
+from fedsuper.engines.flare.contact.memory import give_back
 from fedsuper.engines.flare.settings import GONE, from_environment
 from fedsuper.engines.flare.wire import ENVELOPE, pack, unpack, weight
 from fedsuper.errors import FedSuperError
@@ -49,6 +50,7 @@ class FlareExchange:
 
         if task == TRAIN:
             self._announce(AppEventType.ROUND_STARTED, messages)
+        give_back()  # of the task before
         reachable = set(self.sites)
         started = time.monotonic()
         for site, message in messages.items():
