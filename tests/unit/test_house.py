@@ -53,18 +53,22 @@ def test_no_test_file_is_too_long_or_named_like_another() -> None:
     assert not {stem: count for stem, count in stems.items() if count > 1}
 
 
-def test_a_long_file_would_be_found(tmp_path: Path) -> None:
+def test_a_long_file_and_a_full_room_would_be_found(tmp_path: Path) -> None:
     for name, lines in (("long.py", LONGEST + 1), ("short.py", LONGEST)):
         (tmp_path / name).write_text("x = 1\n" * lines, encoding="utf-8")
     assert too_long(tmp_path.iterdir()) == [str(tmp_path / "long.py")]
+    files = [tmp_path / f"{number}.py" for number in range(MOST_FILES)]
+    assert not too_full([*files, tmp_path / "__init__.py"]) and too_full([*files, tmp_path / "one_more.py"])
+
+
+def too_full(paths: Iterable[Path]) -> dict[Path, int]:
+    counts = Counter(path.parent for path in paths if path.stem not in ("__init__", "conftest"))
+    return {room: count for room, count in counts.items() if count > MOST_FILES}
 
 
 def test_no_room_is_too_full() -> None:
-    counts: dict[str, int] = defaultdict(int)
-    for path in MODULES:
-        if path.stem != "__init__":
-            counts[place(path.parent)] += 1
-    assert not {room: count for room, count in counts.items() if count > MOST_FILES and room not in CATALOGUES}
+    assert {place(room) for room in too_full(MODULES)} <= CATALOGUES
+    assert not too_full(TESTS.rglob("*.py"))
 
 
 def test_no_name_means_two_things() -> None:

@@ -19,7 +19,7 @@ from fedsuper.inference.modes.base import Outcome, create_mode
 from fedsuper.inference.predictor import Predictor
 from fedsuper.inference.slice_batch import SliceBatch
 
-HOW_TO = Path(__file__).parents[3] / "docs" / "how-to" / "add-a-mode.md"
+HOW_TO = Path(__file__).parents[4] / "docs" / "how-to" / "add-a-mode.md"
 
 
 def images(count: int) -> torch.Tensor:

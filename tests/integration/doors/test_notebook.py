@@ -8,7 +8,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-NOTEBOOK = Path(__file__).parents[2] / "docs" / "tutorial.ipynb"
+NOTEBOOK = Path(__file__).parents[3] / "docs" / "tutorial.ipynb"
 
 
 @pytest.fixture(scope="module")

@@ -72,7 +72,7 @@ def test_knobs_that_no_mode_knows_are_refused(section: dict, told: str) -> None:
 
 
 def test_the_documents_name_every_mode_and_every_knob_with_its_default() -> None:
-    docs = Path(__file__).parents[3] / "docs"
+    docs = Path(__file__).parents[4] / "docs"
     predict, study = ((docs / name).read_text() for name in ("how-to/predict.md", "reference/study.md"))
     told = dict(re.findall(r"^\| `modes\.([\w.-]+)` \| ([^|]+) \|", study, re.MULTILINE))
     fields = {name: mode_class(name).Knobs.model_fields for name in MODES}
