@@ -9,7 +9,7 @@ from fedsuper.engines.flare import settings
 from fedsuper.engines.flare.answering_executor import AnsweringExecutor, outlet_of, placed
 from fedsuper.errors import FedSuperError
 from fedsuper.federation.messages import Message
-from fedsuper.federation.serving.request import PREDICT, SCORE
+from fedsuper.federation.serving.request import MINIMUM, PREDICT, SCORE
 from fedsuper.federation.serving.site import ServingSite
 
 
@@ -40,6 +40,7 @@ class ServingExecutor(AnsweringExecutor):
             outbox=settings.outbox_of(site, known, run_folder),
             folder=settings.serving_folder_of(site, known, run_folder),
             states=settings.kept_states_of(site, known),
+            minimum=max(MINIMUM, known.minimum or MINIMUM),
             stopped=lambda: bool(abort_signal.triggered),
         )
 

@@ -9,7 +9,7 @@ file of its own, `local/fedsuper.yaml` in its NVFlare folder:
     inbox: /data/inbox              # what inference jobs segment; without it the site's folder under data_root
     outbox: /data/outbox            # where they leave masks, routing.csv and preview
     supermodels: /data/supermodels  # the server's: folders of super models that inference jobs may use
-    minimum: 5                      # figures over fewer patients than this do not leave the site
+    minimum: 5                      # figures over fewer patients than this do not leave the site; inference: 5 or more
     refuse_methods: [feddg]         # methods this site takes no part in
     refuse_models: [personal]       # what it never sends, by the names of docs/reference/what-travels.md
     refuse_streaming: true          # no metrics to a tracker on the server, whatever the study says

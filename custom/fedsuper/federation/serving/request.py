@@ -16,7 +16,7 @@ from fedsuper.schema import Strict, first_problem
 OFFER = "offer"  # the super model's digests go to a site; it names the files it does not hold yet
 PREDICT = "predict"  # the files it lacks follow; the site segments its inbox and tells counts and means
 SCORE = "score"  # as above; the site scores every model on its own test images and tells means
-MINIMUM = 5  # a figure over fewer patients than this is withheld
+MINIMUM = 5  # a figure over fewer patients than this is withheld; a site may ask for more, never for fewer
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=0, le=10**9)]
@@ -45,8 +45,8 @@ class PredictionSummary(Strict):
     """What a site tells of its predictions.
 
     `images` were segmented; `shares` of them by each model, rare ones together as `other`; `review` should be looked
-    at by a person and `failed` could not be read: 0, at least five, or None for a few. With fewer than five patients
-    everything is None.
+    at by a person and `failed` could not be read: 0, of at least five patients, or None for a few. With fewer than
+    five patients (or the site's own `minimum`) everything is None.
     """
 
     images: Count | None

@@ -102,7 +102,7 @@ class Serving:
 def describe(summary: Summary) -> str:
     """One line of what a site told."""
     if summary.images is None:
-        return f"done in {summary.seconds:.0f} s; fewer than five patients, nothing is told"
+        return f"done in {summary.seconds:.0f} s; too few patients, nothing is told"
     text = f"{summary.images} images in {summary.seconds:.0f} s"
     if isinstance(summary, ScoreSummary):
         return text

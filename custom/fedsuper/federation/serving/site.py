@@ -14,7 +14,7 @@ from fedsuper import __version__
 from fedsuper.errors import FedSuperError
 from fedsuper.federation.messages import Message
 from fedsuper.federation.serving.held_models import HeldModels
-from fedsuper.federation.serving.request import OFFER, SUMMARIES, Lacking, Request
+from fedsuper.federation.serving.request import MINIMUM, OFFER, SUMMARIES, Lacking, Request
 from fedsuper.federation.serving.work import NO_IMAGES, REFUSED, Work, run
 from fedsuper.files import atomic_write_text, read_json
 from fedsuper.inference.artifact import safe_name
@@ -28,7 +28,7 @@ class ServingSite:
     """One hospital. `folder` is what it keeps for this job, `states` what earlier ones left; nothing of them is sent.
 
     `stopped` tells that nobody waits for the answer any more. `isolated` works in a process of its own, so that the one
-    that answers the server outlives a crash.
+    that answers the server outlives a crash. Figures over fewer patients than `minimum` are withheld.
     """
 
     name: str
@@ -38,6 +38,7 @@ class ServingSite:
     states: Sequence[Path] = ()
     stopped: Callable[[], bool] = field(default=lambda: False)
     isolated: bool = True
+    minimum: int = MINIMUM
 
     def handle(self, task: str, message: Message) -> Message:
         """Answer one task. An error's text leaves the site, so it is one of a few fixed sentences without a name."""
@@ -59,6 +60,7 @@ class ServingSite:
         work = Work(
             request=request, super_model=super_model, inbox=self.inbox, outbox=self.outbox, states=list(self.states),
             gates=self.folder / f"gates-{super_model.name}.safetensors", answer=answer,
+            minimum=self.minimum,
         )
         atomic_write_text(self.folder / "work.json", work.model_dump_json(indent=2))
         path = self.folder / "work.json"

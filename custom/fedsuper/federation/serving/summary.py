@@ -1,4 +1,4 @@
-"""From a prediction's folder to what may leave the site: counts and means over at least five patients, no name."""
+"""From a prediction's folder to what may leave the site: counts and means over enough patients, no name."""
 
 from __future__ import annotations
 
@@ -51,35 +51,38 @@ def segmented_images(outbox: Path, images: Sequence[Path], items: Mapping[Path, 
     return found
 
 
-def summarize(rows: Sequence[Segmented], failed: int, seconds: float) -> PredictionSummary:
-    """Counts and means; whatever rests on fewer than five patients is withheld."""
+def summarize(
+    rows: Sequence[Segmented], failed: int, seconds: float, minimum: int = MINIMUM
+) -> PredictionSummary:
+    """Counts and means; whatever rests on fewer than `minimum` patients is withheld."""
     confidences = [row.confidence for row in rows if row.confidence is not None]
     labeled = [row for row in rows if row.dice is not None]
     scores = [row.dice for row in labeled if row.dice is not None]
-    dice = {region: fmean(score[region] for score in scores) for region in scores[0]} if _enough(labeled) else None
-    if not _enough(rows):
+    enough = _patients(labeled) >= minimum
+    dice = {region: fmean(score[region] for score in scores) for region in scores[0]} if enough else None
+    if _patients(rows) < minimum:
         return PredictionSummary(images=None, shares=None, confidence=None, review=None, failed=None, seconds=seconds,
                                  dice=None, labeled=None)
     return PredictionSummary(
         images=len(rows),
-        shares=_shares(rows),
+        shares=_shares(rows, minimum),
         confidence=fmean(confidences) if len(confidences) == len(rows) else None,
-        review=_count(sum(row.review for row in rows)),
-        failed=_count(failed),
+        review=_count(sum(row.review for row in rows), _patients([row for row in rows if row.review]), minimum),
+        failed=_count(failed, failed, minimum),
         seconds=seconds,
         dice=None if dice is None else dice | {"mean": fmean(dice.values())},
         labeled=None if dice is None else len(labeled),
     )
 
 
-def _shares(rows: Sequence[Segmented]) -> dict[str, float]:
-    """The part of each model. Those of fewer than five patients stand together, with the next rarest if they must."""
+def _shares(rows: Sequence[Segmented], minimum: int) -> dict[str, float]:
+    """The part of each model. Those of too few patients stand together, with the next rarest if they must."""
     counts = Counter(row.model for row in rows)
     patients = {model: len({row.case for row in rows if row.model == model}) for model in counts}
     by_size = sorted(counts, key=lambda model: (patients[model], model))
-    rare = [model for model in by_size if patients[model] < MINIMUM or model == OTHER]
+    rare = [model for model in by_size if patients[model] < minimum or model == OTHER]
     for model in by_size:
-        if not rare or sum(patients[name] for name in rare) >= MINIMUM:
+        if not rare or sum(patients[name] for name in rare) >= minimum:
             break
         if model not in rare:
             rare.append(model)
@@ -87,12 +90,12 @@ def _shares(rows: Sequence[Segmented]) -> dict[str, float]:
     return told | ({OTHER: sum(counts[model] for model in rare) / len(rows)} if rare else {})
 
 
-def _enough(rows: Sequence[Segmented]) -> bool:
-    return len({row.case for row in rows}) >= MINIMUM
+def _patients(rows: Sequence[Segmented]) -> int:
+    return len({row.case for row in rows})
 
 
-def _count(number: int) -> int | None:
-    return number if number == 0 or number >= MINIMUM else None
+def _count(number: int, patients: int, minimum: int) -> int | None:
+    return number if number == 0 or patients >= minimum else None
 
 
 def _chances(row: Mapping[str, str]) -> list[float]:

@@ -40,6 +40,7 @@ class Work(Strict):
     gates: Path
     states: list[Path]  # where a training may have left its frozen split
     answer: Path
+    minimum: int = MINIMUM  # figures over fewer patients are withheld
 
 
 def predict(work: Work) -> Summary:
@@ -54,7 +55,7 @@ def predict(work: Work) -> Summary:
     listed = list_items(work.inbox, require_labels=False) if (work.inbox / "images").is_dir() else []
     task = Task.from_json(read_manifest(work.super_model)["task"])
     rows = segmented_images(work.outbox, images, {item.image: item for item in listed}, task)
-    return summarize(rows, len(images) - len(rows), time.monotonic() - started)
+    return summarize(rows, len(images) - len(rows), time.monotonic() - started, work.minimum)
 
 
 def score(work: Work) -> Summary:
@@ -68,7 +69,7 @@ def score(work: Work) -> Summary:
                           sites=[work.inbox.name], store=store)
     patients = {row.case for row in next(iter(rows.values()))}
     seconds = time.monotonic() - started
-    if len(patients) < MINIMUM:
+    if len(patients) < work.minimum:
         return ScoreSummary(images=None, models=None, seconds=seconds)
     means = {name: site_means(rows[mode]) for name, mode in modes.items()}
     images = len(next(iter(rows.values())))

@@ -130,3 +130,11 @@ def test_the_matrix_is_that_of_all_data_in_one_place(super_model, folder: Path, 
 def test_scores_of_fewer_than_five_patients_stay_at_home(folder: Path, tiny_root: Path, tmp_path: Path) -> None:
     told, _ = ask(folder, exchange_of(tiny_root, tmp_path), task=SCORE, split="test")
     assert all(answer["models"] is None and answer["images"] is None for answer in told["sites"].values())
+
+
+def test_a_site_may_withhold_more_than_five(folder: Path, tiny_root: Path, tmp_path: Path) -> None:
+    wary = {site: serving_site(site, tiny_root, tmp_path, minimum=least) for site, least in
+            (("site-1", 12), ("site-2", 13))}
+    for request in ({"mode": "global"}, {"task": SCORE, "split": "all"}):
+        told, _ = ask(folder, RecordingExchange(wary), **request)
+        assert told["sites"]["site-1"]["images"] == 12 and told["sites"]["site-2"]["images"] is None

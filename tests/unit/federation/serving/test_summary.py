@@ -40,8 +40,16 @@ def test_no_figure_rests_on_fewer_than_five_patients(found: list[Segmented], fai
     assert not hidden or counted >= MINIMUM or len(told.shares) == 1
     labeled = [row for row in found if row.dice is not None]
     assert (told.dice is not None) == (len({row.case for row in labeled}) >= MINIMUM)
-    for count, told_count in ((failed, told.failed), (sum(row.review for row in found), told.review)):
-        assert told_count == (count if count == 0 or count >= MINIMUM else None)
+    looked = [row.case for row in found if row.review]
+    assert told.review == (len(looked) if not looked or len(set(looked)) >= MINIMUM else None)
+    assert told.failed == (failed if failed == 0 or failed >= MINIMUM else None)
+
+
+def test_a_site_may_ask_for_more_patients_than_five() -> None:
+    found = [Segmented(f"p{i}", "A", 0.5, True, {"disc": 0.5}) for i in range(8)]
+    told, withheld = summarize(found, 8, 1.0, minimum=8), summarize(found, 8, 1.0, minimum=9)
+    assert (told.images, told.review, told.failed, told.labeled) == (8, 8, 8, 8)
+    assert withheld.model_dump(exclude={"seconds"}) == dict.fromkeys(withheld.model_dump(exclude={"seconds"}))
 
 
 def test_the_images_of_one_patient_are_one_patient() -> None:
