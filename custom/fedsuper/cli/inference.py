@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from fedsuper.cli.command import Command
-from fedsuper.cli.options import add_data, add_mode, add_out, add_prediction, add_super_model
+from fedsuper.cli.options import add_data, add_mode, add_out, add_prediction, add_super_model, seconds
 from fedsuper.inference.modes import evaluate_modes, predict_modes
 
 
@@ -116,8 +116,8 @@ def _watch_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("outbox", type=Path, metavar="OUTBOX", help="the folder masks appear in")
     add_mode(parser, predict_modes())
     parser.add_argument("--to", choices=MASK_FORMATS, help="the masks' format (default: that of the image)")
-    parser.add_argument("--poll", type=float, default=2.0, metavar="S", help="seconds between two looks (default: 2)")
-    parser.add_argument("--settle", type=float, default=2.0, metavar="S", help="seconds without a change (default: 2)")
+    parser.add_argument("--poll", type=seconds, default=2.0, metavar="S", help="seconds between two looks (default: 2)")
+    parser.add_argument("--settle", type=seconds, default=2.0, metavar="S", help="seconds without change (default: 2)")
     parser.add_argument("--once", action="store_true", help="end when the inbox is done")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -33,6 +34,14 @@ def add_data(parser: argparse.ArgumentParser) -> None:
 def add_out(parser: argparse.ArgumentParser, metavar: str, help: str) -> None:
     """`--out`, where everything a command makes is written."""
     parser.add_argument("--out", type=Path, required=True, metavar=metavar, help=help)
+
+
+def seconds(text: str) -> float:
+    """A number of seconds as an option takes it: finite, 0 or more."""
+    value = float(text)
+    if not math.isfinite(value) or value < 0:
+        raise argparse.ArgumentTypeError(f"must be 0 seconds or more, got {text}")
+    return value
 
 
 ENGINES = {

@@ -80,7 +80,10 @@ class Inbox:
 def _may_be_an_image(entry: os.DirEntry[str]) -> bool:
     if entry.name.startswith(".") or entry.name == REFUSED or entry.name.lower().endswith(UNFINISHED):
         return False
-    return entry.is_file() or entry.is_dir()
+    try:
+        return entry.is_file() or entry.is_dir()
+    except OSError:  # a link that leads in a circle, or to where we may not look
+        return False
 
 
 def mark_of(path: Path) -> str | None:

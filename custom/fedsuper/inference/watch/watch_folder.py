@@ -17,6 +17,7 @@ from fedsuper.data.images.io import images_of_folder, read_image
 from fedsuper.data.images.masks import MaskFormat, mask_suffix, write_mask
 from fedsuper.data.layout import stem_of
 from fedsuper.errors import FedSuperError
+from fedsuper.inference.modes.base import ModeOptions, create_mode
 from fedsuper.inference.predict.routing_table import QUALITY
 from fedsuper.inference.predictor import Predictor
 from fedsuper.inference.segment import Prediction, segment
@@ -77,6 +78,10 @@ class Watch:
                 self._refuse(arrival, str(problem))
                 return False
             return True  # torn because it was still arriving
+        except OSError:
+            if self.inbox.unchanged(arrival):
+                raise  # the outbox's disk: nothing is wrong with the image
+            return True  # it was taken away again
         self._tell(f"{arrival.path.name}: {mask}")
         return True
 
@@ -114,6 +119,8 @@ def watch(
     if outbox == inbox or inbox in outbox.parents:
         raise FedSuperError(f"{outbox}: lies in the inbox, so masks would be taken for images; give a folder beside it")
     predictor = Predictor(override_prediction(load_super_model(super_model_folder), overrides))
+    # A mistake in the call is told now: no image is refused for it.
+    create_mode(predictor, options.get("mode"), ModeOptions(gamma=options.get("gamma")))
     one = Watch(predictor, Inbox(inbox, settle), Outbox(outbox), **options)
     with _stopped_by_signal(one.stop):
         refused = one.run(once)

@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,13 +18,14 @@ import pytest
 from PIL import Image as Pillow
 from super_models import random_super_model
 
+from fedsuper.cli import main
 from fedsuper.errors import FedSuperError
 from fedsuper.files import PARTIAL
 from fedsuper.inference.artifact import save_super_model
 from fedsuper.inference.predictor import Predictor
 from fedsuper.inference.watch.inbox import Inbox
 from fedsuper.inference.watch.outbox import HIDDEN, Outbox
-from fedsuper.inference.watch.watch_folder import Watch
+from fedsuper.inference.watch.watch_folder import Watch, watch
 
 
 def put(folder: Path, name: str, seed: int = 0) -> Path:
@@ -133,6 +135,44 @@ def test_an_inbox_that_may_not_be_changed_is_left_alone(
     (tmp_path / "inbox" / "bad.png").write_bytes(b"no image")
     assert watch_of(predictor, tmp_path).run(once=True) == 1
     assert watch_of(predictor, tmp_path).run(once=True) == 0  # known, not tried again
+
+
+def test_a_mistake_in_the_call_refuses_no_image(tmp_path: Path) -> None:
+    save_super_model(random_super_model(), tmp_path / "model")
+    image = put(tmp_path / "inbox", "a.png")
+    for options, words in (({"mode": "average"}, "use it with evaluate"), ({"gamma": 2.0}, "gamma must lie in")):
+        with pytest.raises(FedSuperError, match=words):
+            watch(tmp_path / "model", tmp_path / "inbox", tmp_path / "outbox", once=True, **options)
+    assert image.exists() and not (tmp_path / "outbox").exists()
+
+
+@pytest.mark.parametrize("text", ["-1", "nan", "inf", "soon"])
+@pytest.mark.parametrize("option", ["--poll", "--settle"])
+def test_seconds_are_seconds(option: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["watch", "model", "inbox", "outbox", option, text])
+    assert option in capsys.readouterr().err
+
+
+def test_links_in_a_circle_and_pipes_are_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "loop.png").symlink_to("loop.png")
+    os.mkfifo(tmp_path / "pipe.png")
+    assert Inbox(tmp_path, settle=0).arrivals() == ([], 0)
+
+
+def test_a_series_that_is_taken_away_again_is_no_problem(
+    predictor: Predictor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    series = tmp_path / "inbox" / "series"
+    series.mkdir(parents=True)
+    (series / "1.dcm").write_bytes(b"1")
+
+    def too_late(folder: Path) -> list[Path]:
+        shutil.rmtree(folder, ignore_errors=True)
+        return list(folder.iterdir())
+
+    monkeypatch.setattr("fedsuper.inference.watch.watch_folder.images_of_folder", too_late)
+    assert watch_of(predictor, tmp_path).run(once=True) == 0 and not rows(tmp_path / "outbox")
 
 
 def test_one_process_an_outbox(predictor: Predictor, tmp_path: Path) -> None:
