@@ -10,11 +10,11 @@ from __future__ import annotations
 import hmac
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
-from http.cookies import SimpleCookie
 from typing import Any
 from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import cookie_parser
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 Scope = MutableMapping[str, Any]
@@ -99,8 +99,8 @@ class Gatekeeper:
             answer = RedirectResponse(scope["path"])
             answer.set_cookie(COOKIE, self.door.token, httponly=True, samesite="strict")
             return answer
-        morsel = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
-        if morsel is not None and hmac.compare_digest(morsel.value.encode(), self.door.token.encode()):
+        shown = cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
+        if hmac.compare_digest(shown.encode(), self.door.token.encode()):
             return None
         return _refuse(401, "open the address that `fedsuper serve` printed: it carries the token")
 

@@ -205,6 +205,9 @@ def test_outside_loopback_a_token_is_needed(predictor: Predictor) -> None:
     assert page.get("/?token=wrong").status_code == 401
     assert page.get("/?token=secret", follow_redirects=True).status_code == 200
     assert page.get("/api/model").status_code == 200  # by the cookie from now on
+    strange = "of/another/page=1; broken; fedsuper-token="
+    assert page.get("/api/model", headers={"cookie": f"{strange}secret"}).status_code == 200
+    assert page.get("/api/model", headers={"cookie": f"{strange}wrong"}).status_code == 401
 
 
 def test_every_answer_forbids_foreign_code(page: TestClient) -> None:
