@@ -89,7 +89,7 @@ def _images_of(given: Path) -> list[Path]:
         return [given]
     if (given / "images").is_dir():
         return [item.image for item in list_items(given, require_labels=False)]
-    if any((entry / "images").is_dir() for entry in given.iterdir()):
+    if any((entry / "images").is_dir() for entry in given.iterdir() if not entry.name.startswith(".")):
         return [item.image for site in find_sites(given) for item in list_items(given / site, require_labels=False)]
     images = images_of_folder(given)
     if not images:

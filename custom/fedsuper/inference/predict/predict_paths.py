@@ -160,7 +160,9 @@ class _Run:
         """Everything about one image; runs beside the nets, in a writer's thread."""
         mask = self.record.entries[number]["mask"]
         abstained = self.output.abstain and bool(prediction.review)
-        if not abstained:
+        if abstained:
+            (self.record.out / mask).unlink(missing_ok=True)  # of an earlier prediction that did not abstain
+        else:
             regions = self.segmenter.predictor.task.regions
             names = {value: name for name, values in regions.items() for value in values}
             with unhurried():

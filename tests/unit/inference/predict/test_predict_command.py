@@ -126,6 +126,12 @@ def test_a_site_a_root_and_a_file_given_twice(tmp_path: Path) -> None:
     assert [job.mask for job in plan(images)] == ["A_x.png", "B_x.png"]
 
 
+def test_hidden_folders_are_not_sites(model: Path, tmp_path: Path) -> None:
+    picture(tmp_path / "in" / "a.png", (40, 30))
+    (tmp_path / "in" / ".thumbnails" / "images").mkdir(parents=True)
+    assert predict_paths(model, [tmp_path / "in"], tmp_path / "out") == 0
+
+
 def test_namesakes_get_names_of_their_own(tmp_path: Path) -> None:
     paths = [tmp_path / "p" / "x.png", tmp_path / "q" / "x.png", tmp_path / "q" / "X.jpg", tmp_path / "q" / "alone.nii"]
     masks = [job.mask for job in plan(paths)]

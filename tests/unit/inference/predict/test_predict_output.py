@@ -85,6 +85,15 @@ def test_abstaining_writes_no_mask(familiar: Path, photographs: Path, tmp_path: 
     assert "6 of 6 images were done before" in told
 
 
+def test_abstaining_takes_back_the_mask_of_an_earlier_prediction(
+    familiar: Path, photographs: Path, tmp_path: Path
+) -> None:
+    run(familiar, photographs, tmp_path / "out")
+    assert (tmp_path / "out" / "strange.png").exists()
+    run(familiar, photographs, tmp_path / "out", output=Output(abstain=True))
+    assert not (tmp_path / "out" / "strange.png").exists()
+
+
 def test_a_super_model_from_before_says_what_it_lacks(photographs: Path, tmp_path: Path) -> None:
     model = saved(random_super_model(["A", "B"]), tmp_path / "sm")
     told = run(model, photographs, tmp_path / "out")
