@@ -15,7 +15,7 @@ from typing import Literal, get_args
 from fedsuper.data.draft_folder import draft_beside
 from fedsuper.data.importers.base import Entry, Importer, ImportResult, Kept, Made, Skipped, Survey, UnusableCaseError
 from fedsuper.data.importers.readers.raw_files import what_is_in
-from fedsuper.data.layout import CASES_FILE, stem_of
+from fedsuper.data.layout import CASES_FILE, scan_site
 from fedsuper.data.problems import some_of
 from fedsuper.data.task import TASK_FILE, Task, read_task
 from fedsuper.data.text_files import read_table
@@ -211,8 +211,9 @@ def _merged_cases(out: Path, taken: list[Entry]) -> str | None:
             raise FedSuperError(
                 f"import: {path} gives {entry.name} to case {known[entry.name]!r}, the set to {case!r}; correct the row"
             )
-    for image in sorted((out / "images").glob("*")):
-        known.setdefault(stem_of(image), stem_of(image))
+    there = scan_site(out, require_labels=False).items if (out / "images").is_dir() else []
+    for item in there:  # not what else lies there, such as .DS_Store
+        known.setdefault(item.name, item.name)
     text = io.StringIO(newline="")
     csv.writer(text, lineterminator="\n").writerows([("name", "case"), *sorted(known.items())])
     return None if path.exists() and path.read_text(encoding="utf-8") == text.getvalue() else text.getvalue()

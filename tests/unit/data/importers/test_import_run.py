@@ -92,6 +92,7 @@ def test_two_sets_in_one_site_name_every_image_in_cases(tmp_path):
     for source in ("i2cvb", "promise12"):
         TREES[source](tmp_path / source)
         import_dataset(source, tmp_path / source, tmp_path / "root/site")
+        (tmp_path / "root/site/images/.DS_Store").write_bytes(b"what a desktop leaves is no image")
     rows = read_table(tmp_path / "root/site/cases.csv", ("name", "case"))
     assert [row["name"] for row in rows] == names(tmp_path / "root/site")
     assert len(rows) == 7
