@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import secrets
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,8 +20,8 @@ def draft_beside(target: Path) -> Iterator[Path]:
     draft: Path | None = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(prefix=f".draft-{target.name}-", dir=target.parent))
-        draft.chmod(0o755)
+        draft = target.parent / f".draft-{target.name}-{secrets.token_hex(4)}"
+        draft.mkdir()  # with the rights that the umask gives: it becomes `target`
         yield draft
     finally:
         if draft is not None:

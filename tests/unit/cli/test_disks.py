@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from fedsuper.cli import main
+from fedsuper.data.draft_folder import draft_beside
 from fedsuper.errors import OS_ADVICE, explain_os_error
 from fedsuper.files import PARTIAL, atomic_write, atomic_write_text, check_place
 
@@ -119,6 +120,17 @@ def test_files_get_the_rights_that_the_umask_gives(mask: int, tmp_path: Path) ->
     finally:
         os.umask(before)
     assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o666 & ~mask}
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o027, 0o077])
+def test_folders_that_appear_whole_get_the_rights_that_the_umask_gives(mask: int, tmp_path: Path) -> None:
+    before = os.umask(mask)
+    try:
+        with draft_beside(tmp_path / "site") as draft:
+            draft.replace(tmp_path / "site")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "site").stat().st_mode & 0o777 == 0o777 & ~mask
 
 
 def test_rust_libraries_errors_are_the_disks_errors(tmp_path: Path) -> None:
