@@ -127,6 +127,12 @@ def check_place(path: Path) -> None:
         raise _about(Path(path), error) from error
 
 
+def forget_unfinished(folder: Path) -> None:
+    """Remove what a killed process was about to write into `folder`; for whoever is the only one to write there."""
+    for torn in Path(folder).glob(f"{PARTIAL}*"):
+        torn.unlink(missing_ok=True)
+
+
 @contextlib.contextmanager
 def owned(folder: Path, what: str, patience: float = 0.0) -> Iterator[None]:
     """Be the folder's only owner for a while; a second one is told so, after `patience` seconds of waiting.
@@ -146,6 +152,7 @@ def owned(folder: Path, what: str, patience: float = 0.0) -> Iterator[None]:
         file.truncate(0)
         file.write(f"{os.getpid()}\n")
         file.flush()
+        forget_unfinished(folder)
         yield
 
 

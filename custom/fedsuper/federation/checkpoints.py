@@ -173,4 +173,5 @@ def _path(folder: Path, number: int) -> Path:
 
 
 def _checkpoints(folder: Path) -> list[Path]:
-    return sorted(Path(folder).glob("round-*.safetensors"))
+    """In the order of rounds; a copy somebody made under a name of their own is not ours to read or to drop."""
+    return sorted(path for path in Path(folder).glob("round-*.safetensors") if path.stem[6:].isdecimal())

@@ -29,7 +29,7 @@ from fedsuper.federation.messages import Message
 from fedsuper.federation.outlet.redaction import redacted
 from fedsuper.federation.outlet.release import SiteRules
 from fedsuper.federation.site_worker import SiteWorker
-from fedsuper.files import cut_back
+from fedsuper.files import cut_back, forget_unfinished
 from fedsuper.train.checkpoint import load_models, save_models
 
 POLL = 0.2
@@ -88,6 +88,7 @@ class SiteProcess:
         self.end()
         self.worker.state_folder.mkdir(parents=True, exist_ok=True)
         self.log.parent.mkdir(parents=True, exist_ok=True)
+        forget_unfinished(self.worker.state_folder)
         for left in self.worker.state_folder.glob(f"{FOLDER}*"):  # by a job process that was killed
             shutil.rmtree(left, ignore_errors=True)
         self._folder = tempfile.TemporaryDirectory(prefix=FOLDER, dir=self.worker.state_folder)

@@ -241,7 +241,7 @@ class SiteWorker:
                 path.unlink(missing_ok=True)
 
     def _stores(self) -> list[Path]:
-        return sorted(self.state_folder.glob("state-*.safetensors"))
+        return sorted(path for path in self.state_folder.glob("state-*.safetensors") if path.stem[6:].isdecimal())
 
 
 def _number(path: Path) -> int:

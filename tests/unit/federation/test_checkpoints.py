@@ -43,6 +43,14 @@ def test_the_last_rounds_are_kept_and_any_of_them_can_be_gone_back_to(tiny_study
         load_latest(tmp_path, study, 1)
 
 
+def test_a_users_own_copy_is_neither_read_nor_removed(tiny_study: Study, tmp_path: Path) -> None:
+    copy = tmp_path / "round-before the change.safetensors"
+    copy.write_bytes(b"mine")
+    for number in (1, 2):
+        save_round(tmp_path, server(tiny_study, number))
+    assert copy.exists() and loaded(tmp_path, tiny_study) == 2
+
+
 def test_a_run_without_a_checkpoint_has_nothing_to_go_on_from(tiny_study: Study, tmp_path: Path) -> None:
     assert load_latest(tmp_path / "new", tiny_study) is None
 

@@ -16,7 +16,7 @@ from fedsuper.core.state import State
 from fedsuper.errors import FedSuperError
 from fedsuper.federation.checkpoints import Resume
 from fedsuper.federation.messages import DESCRIBE, TRAIN, Message, SiteFailure
-from fedsuper.files import owned
+from fedsuper.files import PARTIAL, owned
 
 
 def test_a_run_that_never_got_to_a_checkpoint_is_resumed_from_its_beginning(tmp_path: Path) -> None:
@@ -57,7 +57,10 @@ def test_a_site_that_left_for_good_is_asked_no_more(tmp_path: Path) -> None:
 
 
 def test_two_owners_of_one_folder_are_one_too_many(tmp_path: Path) -> None:
+    torn = tmp_path / f"{PARTIAL}1.safetensors"
+    torn.write_bytes(b"what a killed owner was about to write")
     with owned(tmp_path, "a run"), pytest.raises(FedSuperError, match="at work here already"):
+        assert not torn.exists()
         federate(PaperSites(paper_study("fedavg")), tmp_path)
     federate(PaperSites(paper_study("fedavg")), tmp_path)
 

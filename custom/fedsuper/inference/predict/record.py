@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from fedsuper.errors import FedSuperError
-from fedsuper.files import PARTIAL, atomic_write_json
+from fedsuper.files import atomic_write_json, forget_unfinished
 from fedsuper.inference.predict.inputs import Job
 
 RUN = "predict.json"
@@ -56,8 +56,7 @@ class Record:
             raise FedSuperError(f"{self.out / foreign[0]}: is there already and was not written by a prediction "
                                 f"({len(foreign)} such file(s)); choose another --out")
         if self.earlier:
-            for torn in self.out.glob(f"{PARTIAL}*"):  # what a killed run was about to write
-                torn.unlink(missing_ok=True)
+            forget_unfinished(self.out)
         self._write(extra, complete=False)
         (self.out / JOURNAL).unlink(missing_ok=True)
 

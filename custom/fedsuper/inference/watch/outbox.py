@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsuper.errors import FedSuperError
-from fedsuper.files import PARTIAL, atomic_write_json, atomic_write_text
+from fedsuper.files import atomic_write_json, atomic_write_text, forget_unfinished
 
 HIDDEN = ".watch"
 ROUTING = "routing.csv"
@@ -61,8 +61,8 @@ class Outbox:
 
     def _recover(self) -> None:
         """Complete what a killed process left half done."""
-        for torn in [*self._records.glob(f"{PARTIAL}*"), *self.folder.glob(f"{PARTIAL}*")]:
-            torn.unlink()
+        for folder in (self._records, self.folder):
+            forget_unfinished(folder)
         for path in sorted(self._records.glob("*.json")):
             try:
                 record = json.loads(path.read_text(encoding="utf-8"))

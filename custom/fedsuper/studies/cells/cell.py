@@ -11,6 +11,7 @@ from fedsuper.config import Study
 from fedsuper.config.reading import parse_study
 from fedsuper.errors import FedSuperError
 from fedsuper.evaluation.run_files.names import STATE, SUPER_MODEL
+from fedsuper.federation.checkpoints import has_checkpoint
 from fedsuper.inference.supermodel_manifest import MANIFEST, read_manifest
 from fedsuper.methods import method_class
 from fedsuper.studies.run import run_study
@@ -51,7 +52,7 @@ class Cell:
             return
         # Pooled training is not a federation: it has no place on NVFlare.
         engine = "local" if method_class(self.study.method).pooled else self.engine
-        resume = any((self.folder / STATE / "server").glob("round-*.safetensors"))
+        resume = has_checkpoint(self.folder / STATE / "server")
         if not resume and self.folder.exists():
             shutil.rmtree(self.folder)
         run_study(self.study, self.data_root, self.folder, engine, self.threads, resume=resume)
