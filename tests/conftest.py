@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import HealthCheck, settings
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.remote.webdriver import WebDriver
@@ -17,6 +18,9 @@ from fedsuper.config.reading import parse_study
 from fedsuper.data.synthetic.retina import write_retina
 
 torch.set_num_threads(1)
+# The same examples in every run, and no clock: a busy machine makes a test slow, not wrong.
+settings.register_profile("house", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("house")
 
 TINY = {
     "method": "fedsm",

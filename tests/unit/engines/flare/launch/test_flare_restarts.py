@@ -76,7 +76,7 @@ def test_a_problem_of_the_study_is_not_tried_again() -> None:
 def test_a_site_that_ends_with_the_work_did_not_die(word: str, ended: bool, tmp_path: Path,
                                                     monkeypatch: pytest.MonkeyPatch) -> None:
     """The server's last word may be read after the log's line of its site's end."""
-    monkeypatch.setattr(simulator, "LAST_WORD", 0.3)
+    monkeypatch.setattr(simulator, "LAST_WORD", 60 if ended else 0.3)
     monkeypatch.setattr(simulator, "POLL", 0.01)
     events = tmp_path / "events.jsonl"
     late = threading.Timer(0.05, events.write_text, [json.dumps({"kind": word, "text": "so"}) + "\n"])
