@@ -66,7 +66,7 @@ class ComputeConfig(Strict):
     channels_last: bool = False
     compile: Annotated[Literal["off", "on", "graphs"], _switch] = "off"
     deterministic: bool = False
-    torch_threads: int = Field(1, ge=1)
+    torch_threads: int = Field(1, ge=1, le=256)  # beyond, libraries end the process
     eval_batch_size: int = Field(8, ge=1)
     cache_mb: int = Field(0, ge=0)
     samples: Literal["memory", "disk"] = "memory"

@@ -67,6 +67,7 @@ def test_each_method_keeps_its_own_knobs() -> None:
         ({"image_size": 40}, ["image_size 40", "multiple of 16"]),
         ({"image_size": 32, "model": {"channels": [4] * 6}}, ["image_size 32", "at least 64"]),
         ({"optimizer": {"betas": [0.9, 1.5]}}, ["optimizer.betas.1", "1.5"]),
+        ({"compute": {"torch_threads": 100000}}, ["compute.torch_threads", "256"]),
         ({"optimizer": {"lr": float("inf")}}, ["optimizer.lr", "finite"]),
         ({"selector": {"net": "resnet"}}, ["selector.net", "small, vgg11"]),
         ({"augment": {"intensity": 2}}, ["augment.intensity", "(got 2)"]),

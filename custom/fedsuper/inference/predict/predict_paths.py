@@ -28,6 +28,7 @@ from fedsuper.inference.predict.preview import ContactSheet
 from fedsuper.inference.predict.record import Record
 from fedsuper.inference.predict.routing_table import ROUTING, routing_csv, routing_rows
 from fedsuper.inference.segment import Prediction, Segmenter
+from fedsuper.inference.selection.familiarity import CANNOT_TELL
 from fedsuper.inference.supermodel_manifest import MANIFEST
 
 PREVIEW = "preview.jpg"
@@ -116,8 +117,7 @@ class _Run:
         if done:
             self.display.line(f"{done} of {len(self.record.entries)} images were done before and stay as they are")
         if self.segmenter.judge is None:
-            self.display.line("this super model cannot tell an image unlike its sites' (it was made before there was "
-                              "familiarity, or too few images trained it): columns familiarity and review stay empty")
+            self.display.line(CANNOT_TELL)
 
     def segment(self) -> None:
         """All images that wait; adapting modes see all images first."""

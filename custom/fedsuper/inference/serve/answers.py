@@ -122,8 +122,8 @@ def _regions(predictor: Predictor) -> list[dict[str, str]]:
 def _facts(predictor: Predictor, image: Image, prediction: Prediction, seconds: float) -> list[list[str]]:
     slices, height, width = image.stack_shape
     facts = [["Size", f"{width} × {height} px" + (f", {slices} slices" if slices > 1 else "")]]
-    if prediction.familiarity is not None:
-        facts.append(["Familiarity", f"{prediction.familiarity:.3f}"])
+    known = prediction.familiarity
+    facts.append(["Familiarity", "this super model cannot tell" if known is None else f"{known:.3f}"])
     if prediction.quality is not None:
         value, low, high = prediction.quality
         facts.append(["Estimated Dice", f"{value:.2f} ({low:.2f} to {high:.2f})"])

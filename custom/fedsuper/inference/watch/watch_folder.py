@@ -21,6 +21,7 @@ from fedsuper.inference.modes.base import ModeOptions, create_mode
 from fedsuper.inference.predict.routing_table import QUALITY
 from fedsuper.inference.predictor import Predictor
 from fedsuper.inference.segment import Prediction, segment
+from fedsuper.inference.selection.familiarity import CANNOT_TELL, Familiarity
 from fedsuper.inference.watch.inbox import Arrival, Inbox
 from fedsuper.inference.watch.outbox import Outbox
 
@@ -121,6 +122,8 @@ def watch(
     predictor = Predictor(override_prediction(load_super_model(super_model_folder), overrides))
     # A mistake in the call is told now: no image is refused for it.
     create_mode(predictor, options.get("mode"), ModeOptions(gamma=options.get("gamma")))
+    if Familiarity.of(predictor) is None:
+        print(CANNOT_TELL, file=sys.stderr, flush=True)
     one = Watch(predictor, Inbox(inbox, settle), Outbox(outbox), **options)
     with _stopped_by_signal(one.stop):
         refused = one.run(once)

@@ -81,6 +81,7 @@ def test_the_mask_is_the_mask_of_predict(page: TestClient, predictor: Predictor,
     (tmp_path / "a.png").write_bytes(photograph())
     expected = segment(predictor, read_image(tmp_path / "a.png"), "select")
     told = post(page, ("a.png", photograph()))
+    assert ["Familiarity", "this super model cannot tell"] in told["facts"]
     assert told["models"] == list(dict.fromkeys(expected.chosen))
     assert expected.selector is not None
     shown = [entry["probability"] for entry in told["probabilities"]]

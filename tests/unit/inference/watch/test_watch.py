@@ -137,6 +137,14 @@ def test_an_inbox_that_may_not_be_changed_is_left_alone(
     assert watch_of(predictor, tmp_path).run(once=True) == 0  # known, not tried again
 
 
+def test_what_the_super_model_cannot_tell_is_said_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    save_super_model(random_super_model(), tmp_path / "model")
+    for name in ("a.png", "b.png"):
+        put(tmp_path / "inbox", name)
+    assert watch(tmp_path / "model", tmp_path / "inbox", tmp_path / "outbox", once=True, settle=0, poll=0.01) == 0
+    assert capsys.readouterr().err.count("cannot tell an image unlike its sites'") == 1
+
+
 def test_a_mistake_in_the_call_refuses_no_image(tmp_path: Path) -> None:
     save_super_model(random_super_model(), tmp_path / "model")
     image = put(tmp_path / "inbox", "a.png")
