@@ -25,8 +25,8 @@ from fedsuper.inference.passes import run_passes
 from fedsuper.inference.predictor import Predictor
 from fedsuper.inference.selection.closed_form import STATISTICS, discriminant_of
 
-CANNOT_TELL = ("this super model cannot tell an image unlike its sites' (it was made before there was familiarity, or too "
-               "few images trained it): columns familiarity and review stay empty")
+CANNOT_TELL = ("this super model cannot tell an image unlike its sites' (it was made before there was familiarity, or "
+               "too few images trained it): columns familiarity and review stay empty")
 
 
 class Familiarity:
