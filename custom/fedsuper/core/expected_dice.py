@@ -17,7 +17,7 @@ import torch
 from pydantic import Field, ValidationInfo, model_validator
 
 from fedsuper.core.calibration import TEMPERATURES
-from fedsuper.core.gamma_choice import check_images
+from fedsuper.core.validated.gamma_choice import check_images
 from fedsuper.errors import FedSuperError
 from fedsuper.schema import Strict
 

@@ -1,4 +1,4 @@
-"""A site's part of the curve by which gamma, the selector's threshold, is chosen (`core.gamma_choice`)."""
+"""A site's part of the curve by which gamma, the selector's threshold, is chosen (`core.validated.gamma_choice`)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from fedsuper.core.gamma_choice import GRID
 from fedsuper.core.metrics import dice_scores
 from fedsuper.core.supermodel import gate
+from fedsuper.core.validated.gamma_choice import GRID
 from fedsuper.core.validated.selection_choice import THRESHOLD, Selection
 from fedsuper.data.prepared.samples import Samples
 from fedsuper.inference.modes.base import ModeOptions

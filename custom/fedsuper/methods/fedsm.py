@@ -19,9 +19,9 @@ from pydantic import Field
 
 from fedsuper.config import Strict, Study
 from fedsuper.core.expected_dice import UtilityRow, choose_utility
-from fedsuper.core.gamma_choice import GammaCurve, choose_gamma
 from fedsuper.core.mode import SELECT
 from fedsuper.core.supermodel import SuperModel
+from fedsuper.core.validated.gamma_choice import GammaCurve, choose_gamma
 from fedsuper.core.validated.selection_choice import STATISTICS, THRESHOLD, kinds_of
 from fedsuper.methods.apfl import APFL
 from fedsuper.methods.fedavg import FedAvg

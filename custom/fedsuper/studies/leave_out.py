@@ -15,9 +15,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fedsuper.core.gamma_choice import GRID
 from fedsuper.core.mode import GLOBAL, SELECT
 from fedsuper.core.supermodel import SuperModel
+from fedsuper.core.validated.gamma_choice import GRID
 from fedsuper.data.layout import find_sites, list_items
 from fedsuper.errors import FedSuperError
 from fedsuper.evaluation.cases import ALL

@@ -17,9 +17,9 @@ from fedsuper.config import Study
 from fedsuper.config.reading import parse_study
 from fedsuper.core.calibration import SHRINKAGES, TEMPERATURES, WIDTHS
 from fedsuper.core.feature_sums import FeatureSums
-from fedsuper.core.gamma_choice import GRID
 from fedsuper.core.state import Models, State, is_float
 from fedsuper.core.supermodel import SuperModel
+from fedsuper.core.validated.gamma_choice import GRID
 from fedsuper.core.validated.selection_choice import AS_IT_IS, options_of
 from fedsuper.data.task import Task
 from fedsuper.federation.checkpoints import Resume

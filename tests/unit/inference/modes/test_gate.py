@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from super_models import constant_super_model, random_super_model
 
-from fedsuper.core.gamma_choice import GRID, TIE, choose_gamma
 from fedsuper.core.metrics import dice_scores
+from fedsuper.core.validated.gamma_choice import GRID, TIE, choose_gamma
 from fedsuper.data.prepared.samples import Samples
 from fedsuper.errors import FedSuperError
 from fedsuper.inference.gamma import batch_of, gamma_statistics, volume_sizes
