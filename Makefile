@@ -29,7 +29,7 @@ demo-seeds: setup ## the demonstration with two other seeds, in process, in runs
 	$(BIN)/python -m fedsuper.studies.demo --out runs/demo-seed-2 --seed 2 --engine local
 
 compare: setup  ## every method of both papers and their variants, three seeds, and the papers' orderings, in runs/compare
-	test -d runs/compare-data || $(BIN)/fedsuper synth --task retina --images 400 --size 64 --out runs/compare-data
+	test -d runs/compare-data || $(BIN)/fedsuper synth --task retina --images 300 --size 48 --out runs/compare-data
 	rows=$$($(BIN)/python -m fedsuper.studies.orderings --rows) && \
 	$(BIN)/fedsuper compare --data runs/compare-data --config custom/fedsuper/studies/compare.yaml --methods $$rows --seeds 0,1,2 --out runs/compare
 	$(BIN)/fedsuper report runs/compare --out runs/compare/report.html
