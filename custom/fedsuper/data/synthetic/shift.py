@@ -61,10 +61,3 @@ def towards(common: Part, own: Part, amount: float) -> Part:
     if isinstance(common, float | int) and isinstance(own, float | int):
         return cast(Part, float(common) + amount * (float(own) - float(common)))
     return own if amount > 0 else common
-
-
-def amounts_table(rows: dict[str, Amounts]) -> str:
-    """The federation's table of amounts, for people."""
-    lines = [f"{'site':<10}" + "".join(f"{part:>9}" for part in PARTS)]
-    lines += [f"{name:<10}" + "".join(f"{getattr(row, part):9.2f}" for part in PARTS) for name, row in rows.items()]
-    return "\n".join(lines)

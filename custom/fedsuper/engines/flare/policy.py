@@ -86,7 +86,7 @@ def authorization(server: bool) -> dict[str, Any]:
     no_code = {"shell_commands": "none", "byoc": "none"}
     project_admin = {"submit_job": "any", **dict.fromkeys(jobs, "any"), "view": "any", "operate": "any", **no_code}
     org_admin = {"submit_job": "none", "clone_job": "none", "manage_job": "o:submitter", "download_job": "o:submitter",
-                 "view": "any", "operate": "o:site", "shell_commands": "o:site", "byoc": "none"}
+                 "view": "any", "operate": "o:site", **no_code}
     lead = {"submit_job": "any", **dict.fromkeys(jobs, "n:submitter"), "view": "any", "operate": "o:site", **no_code}
     return {
         "format_version": "1.0",

@@ -95,7 +95,8 @@ def test_nobody_may_bring_code_to_a_strict_site(side: str, tmp_path: Path) -> No
     roles = rights["permissions"]
     assert roles["lead"]["byoc"] == "none" and ("app_command" in roles["lead"]) == (side == "server")
     if side == "client":
-        assert all(role.get("byoc", "none") == "none" for role in roles.values())
+        for right in ("byoc", "shell_commands"):  # what a shell shows would travel through the server
+            assert all(role.get(right, "none") == "none" for role in roles.values())
 
 
 def test_site_files_hold_known_keys() -> None:
