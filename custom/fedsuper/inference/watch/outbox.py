@@ -10,9 +10,7 @@ the record and completes step 3 without predicting. `routing.csv` is made anew f
 
 from __future__ import annotations
 
-import csv
 import fcntl
-import io
 import json
 import os
 import shutil
@@ -105,13 +103,7 @@ class Outbox:
         if staged.exists():
             os.replace(staged, self.folder / mask)
 
-    def write_tables(self, status: dict[str, Any]) -> None:
-        """`routing.csv`, a row a finished image, and `watch.json`, for whoever monitors this."""
-        rows = [record["row"] for record in self.done.values() if record["mask"] is not None]
-        columns = list(dict.fromkeys(name for row in rows for name in row))
-        text = io.StringIO()
-        writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-        atomic_write_text(self.folder / ROUTING, text.getvalue())
+    def write_tables(self, routing: str, status: dict[str, Any]) -> None:
+        """`routing.csv`, with a row a finished image, and `watch.json`, for whoever monitors this."""
+        atomic_write_text(self.folder / ROUTING, routing)
         atomic_write_json(self.folder / STATUS, status)

@@ -18,9 +18,9 @@ from fedsuper.data.images.masks import MaskFormat, mask_suffix, write_mask
 from fedsuper.data.layout import stem_of
 from fedsuper.errors import FedSuperError
 from fedsuper.inference.modes.base import ModeOptions, create_mode
-from fedsuper.inference.predict.routing_table import QUALITY
+from fedsuper.inference.predict.routing_table import routing_csv, routing_rows
 from fedsuper.inference.predictor import Predictor
-from fedsuper.inference.segment import Prediction, segment
+from fedsuper.inference.segment import segment
 from fedsuper.inference.selection.familiarity import CANNOT_TELL, Familiarity
 from fedsuper.inference.watch.inbox import Arrival, Inbox
 from fedsuper.inference.watch.outbox import Outbox
@@ -71,7 +71,7 @@ class Watch:
                 return True
             mask = self.outbox.free_name(stem_of(arrival.path), mask_suffix(path, self.to))
             names = {value: name for name, values in self.predictor.task.regions.items() for value in values}
-            record = {"image": arrival.path.name, "row": routing_row(arrival.path.name, prediction, mask)}
+            record = {"image": arrival.path.name, "rows": routing_rows(arrival.path.name, prediction, mask)}
             self.outbox.add(arrival.mark, mask, record,
                             lambda target: write_mask(target, prediction.labels, image, self.to, names))
         except FedSuperError as problem:
@@ -93,9 +93,12 @@ class Watch:
         self._tell(f"{arrival.path.name}: refused ({reason})")
 
     def _tables(self, waiting: int) -> None:
-        masks = sum(record["mask"] is not None for record in self.outbox.done.values())
-        self.outbox.write_tables({"pid": os.getpid(), "started": self.started, "looked": _now(), "masks": masks,
-                                  "waiting": waiting})
+        masks = [record for record in self.outbox.done.values() if record["mask"] is not None]
+        rows = [row for record in masks for row in record.get("rows") or [record["row"]]]  # earlier versions: one row
+        self.outbox.write_tables(
+            routing_csv(rows, self.predictor.classes),
+            {"pid": os.getpid(), "started": self.started, "looked": _now(), "masks": len(masks), "waiting": waiting},
+        )
 
     def _tell(self, text: str) -> None:
         print(text, file=sys.stderr, flush=True)
@@ -138,22 +141,6 @@ def _the_image(path: Path) -> Path:
     if found != [path]:
         raise FedSuperError(f"{path.name}: is a folder but no DICOM series; put single images into the inbox itself")
     return path
-
-
-def routing_row(image: str, prediction: Prediction, mask: str) -> dict[str, str]:
-    """The image's row of routing.csv; a volume's probabilities are its slices' mean."""
-    q = [] if prediction.selector is None else prediction.selector.mean(dim=0).tolist()
-    named = {f"p_{name}": f"{value:.6f}" for name, value in zip(prediction.classes, q, strict=False)}
-    return {
-        "image": image,
-        "model": "+".join(dict.fromkeys(prediction.chosen)),
-        **named,
-        "gamma": "" if prediction.gamma is None else f"{prediction.gamma:g}",
-        **{name: f"{one:.4f}" for name, one in zip(QUALITY, prediction.quality or (), strict=False)},
-        "familiarity": "" if prediction.familiarity is None else f"{prediction.familiarity:.4f}",
-        "review": "yes" if prediction.review else "",
-        "mask": mask,
-    }
 
 
 @contextmanager

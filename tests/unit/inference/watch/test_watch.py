@@ -16,12 +16,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image as Pillow
+from predict_inputs import saved
 from super_models import random_super_model
 
 from fedsuper.cli import main
 from fedsuper.errors import FedSuperError
 from fedsuper.files import PARTIAL
 from fedsuper.inference.artifact import save_super_model
+from fedsuper.inference.predict.predict_paths import predict_paths
 from fedsuper.inference.predictor import Predictor
 from fedsuper.inference.watch.inbox import Inbox
 from fedsuper.inference.watch.outbox import HIDDEN, Outbox
@@ -55,6 +57,9 @@ def test_what_arrives_gets_a_mask(predictor: Predictor, tmp_path: Path) -> None:
     assert watch_of(predictor, tmp_path).run(once=True) == 0
     assert {path.name for path in (tmp_path / "outbox").glob("*.png")} == {"a.png", "b.png"}
     assert [row["mask"] for row in rows(tmp_path / "outbox")] == ["a.png", "b.png"]
+    predict_paths(saved(predictor.super_model, tmp_path / "model"), [tmp_path / "inbox"], tmp_path / "masks")
+    assert [row | {"image": ""} for row in rows(tmp_path / "outbox")] == [row | {"image": ""} for row in
+                                                                         rows(tmp_path / "masks")]
     assert json.loads((tmp_path / "outbox" / "watch.json").read_text())["masks"] == 2
 
 
