@@ -20,9 +20,6 @@ SHARED_STEMS = set(
     "__init__ base boundaries calibration examples measurements outside results routing selector settings training ttt"
     .split()
 )
-# Still to be parted; this list only ever gets shorter.
-TWICE_TODAY = {"folder"}
-PAGES_TO_COME = {"papers.md"}
 # American spelling; study keys from before are still read under their old names.
 BRITISH = re.compile(
     r"colour|artefact|neighbour|labelled(?!by)|labelling|tumour|behaviour|favour|grey|metres?\b|licence|centre|spelt"
@@ -76,7 +73,7 @@ def test_no_name_means_two_things() -> None:
     for path in MODULES:
         places[path.stem].append(place(path))
     twice = {stem: where for stem, where in places.items() if len(where) > 1 and stem not in SHARED_STEMS}
-    assert set(twice) <= TWICE_TODAY, twice
+    assert not twice
 
 
 def test_spelling_is_american() -> None:
@@ -103,7 +100,7 @@ def test_documents_point_to_what_exists() -> None:
     for document in documents:
         text = re.sub(r"```.*?```", "", document.read_text(encoding="utf-8"), flags=re.S)
         for target in re.findall(r"\]\(\s*([^)\s#]+)", text):
-            if "://" not in target and target not in PAGES_TO_COME and not (document.parent / target).exists():
+            if "://" not in target and not (document.parent / target).exists():
                 broken.append(f"{document.relative_to(root)}: {target}")
     assert not broken
 
