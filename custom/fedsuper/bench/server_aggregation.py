@@ -29,6 +29,7 @@ from fedsuper.methods.protocol.server import Server, Update
 SITES, MANY = (6, 24, 96), 384
 PAPER = {"channels": [16, 32, 64, 128, 256], "residual_units": 2}
 SMALL = {"channels": [4, 8, 16], "residual_units": 2}
+TASK = Task.from_json({"task": "retina", "channels": 3, "regions": {"disc": [1, 2], "cup": [2]}})
 REPEATS = 5
 MOST_PASSES, MOST_MODELS, MOST_UNEVEN = 3.0, 4.0, 1.5
 
@@ -78,8 +79,7 @@ def cost(net: dict[str, Any], count: int) -> dict[str, float]:
 def round_of(net: dict[str, Any], count: int) -> tuple[Server, dict[str, Update]]:
     """A server in mid-study and what `count` sites sent it: models near one another, as after an epoch."""
     study: Study = parse_study({"method": "fedsm", "model": net, "selector": {"kind": "statistics"}})
-    task = Task.from_json({"task": "retina", "channels": 3, "regions": {"disc": [1, 2], "cup": [2]}})
-    first = first_segmentation(study, task)
+    first = first_segmentation(study, TASK)
     random = torch.Generator().manual_seed(0)
 
     def moved() -> State:
@@ -87,7 +87,7 @@ def round_of(net: dict[str, Any], count: int) -> tuple[Server, dict[str, Update]
 
     sites = [f"site-{index:03d}" for index in range(count)]
     updates = {site: Update({GLOBAL: moved(), PERSONAL: moved()}, 10) for site in sites}
-    return Server(study, task, sites, dict.fromkeys(sites, 10)), updates
+    return Server(study, TASK, sites, dict.fromkeys(sites, 10)), updates
 
 
 def numpy_pass(states: list[State]) -> list[np.ndarray]:

@@ -74,7 +74,8 @@ class ComputeConfig(Strict):
 
 class FederationConfig(Strict):
     """Tolerance: how many sites a round needs, how long it waits for them (seconds), how far it trusts them, how often
-    a run that was broken off starts again by itself, and how many megabytes each site may be sent and asked for."""
+    a run that was broken off starts again by itself, how many megabytes each site may be sent and asked for, and how
+    many models of the finished super model each is handed over."""
 
     min_sites: int = Field(1, ge=1)
     round_timeout: int = Field(3600, ge=1)
@@ -84,6 +85,7 @@ class FederationConfig(Strict):
     keep_rounds: int = Field(5, ge=2)
     restarts: int = Field(3, ge=0, le=100)
     traffic_budget: float | None = Field(None, gt=0)
+    handover: Annotated[int, Field(ge=2)] | Literal["all", "own"] = 16
 
 
 class TrackingSection(Strict):

@@ -86,6 +86,21 @@ def discriminant(sums: Sequence[FeatureSums], shrinkage: float, temperature: flo
     return Discriminant(shift, scale, placed, _inverse(shrunk), known, temperature)
 
 
+def nearest_classes(sums: Sequence[FeatureSums] | None, label: int, count: int) -> list[int]:
+    """The other classes, nearest mean first: sum_f (m_kf - m_f)^2 / C_ff, C the mean of the sites' covariances.
+
+    Classes without sums come last, in a circle from `label` on, so that none of them is everybody's neighbor.
+    """
+    circle = [(label + step) % count for step in range(1, count)]
+    if sums is None or not sums[label].count:
+        return circle
+    known = [other for other in circle if sums[other].count]
+    within = torch.stack([sums[k].covariance.diagonal() for k in (label, *known)]).mean(dim=0)
+    scale = within.clamp(min=0).maximum((CONSTANT * sums[label].mean).square().clamp(min=CONSTANT**2))
+    away = {k: float(((sums[k].mean - sums[label].mean).square() / scale).sum()) for k in known}
+    return sorted(known, key=lambda k: away[k]) + [other for other in circle if other not in away]
+
+
 def _nonnegative(matrix: torch.Tensor) -> torch.Tensor:
     """Noise on the sums may push eigenvalues below zero, which no covariance has: they become zero."""
     values, vectors = torch.linalg.eigh((matrix + matrix.T) / 2)
@@ -109,7 +124,21 @@ def pack_sums(sums: Sequence[FeatureSums]) -> State:
     }
 
 
+def pack_means(sums: Sequence[FeatureSums]) -> State:
+    """What a discriminant needs of them, in K d + d^2 numbers instead of K d^2: the means, and C."""
+    known = [each.covariance for each in sums if each.count]
+    return {
+        "count": torch.tensor([each.count for each in sums]),
+        "total": torch.stack([each.total for each in sums]),
+        "within": torch.stack(known).mean(dim=0),
+    }
+
+
 def unpack_sums(state: State) -> list[FeatureSums]:
-    """The inverse of `pack_sums`."""
+    """The inverse of `pack_sums`; of `pack_means` sums with the same means and C for every site's covariance."""
+    if "within" in state:
+        counts, totals, within = state["count"].tolist(), state["total"], state["within"]
+        return [FeatureSums(int(n), total, n * within + torch.outer(total, total) / n) if n
+                else FeatureSums.nothing(len(total)) for n, total in zip(counts, totals, strict=True)]
     rows = zip(state["count"].tolist(), state["total"], state["outer"], strict=True)
     return [FeatureSums(int(count), total, outer) for count, total, outer in rows]

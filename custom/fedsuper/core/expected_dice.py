@@ -76,17 +76,19 @@ def choose_utility(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """What the manifest keeps of the sites' rows of U, and the temperature of least cross-entropy.
 
     A row is a site's answer: `dice_sum` by expert, `cross_entropy` of the selector at every temperature, `images`.
+    Of an expert that was not handed over to a site nothing is known there: its entry is None.
     """
-    experts = list(next(iter(rows.values()))["dice_sum"])
+    experts = list(dict.fromkeys(name for row in rows.values() for name in row["dice_sum"]))
     for site, row in rows.items():
-        if set(row["dice_sum"]) != set(experts) or len(row["cross_entropy"]) != len(TEMPERATURES) or row["images"] < 1:
-            raise FedSuperError(f"{site}: its row of expected Dice is not over the models of the others; "
+        if len(row["cross_entropy"]) != len(TEMPERATURES) or row["images"] < 1:
+            raise FedSuperError(f"{site}: its row of expected Dice is not over this version's temperatures; "
                                 "install the same FedSuper everywhere")
     means = [[entropy / row["images"] for entropy in row["cross_entropy"]] for row in rows.values()]
     costs = [math.fsum(column) / len(rows) for column in zip(*means, strict=True)]
     return {
         "experts": experts,
-        "dice": {site: [row["dice_sum"][name] / row["images"] for name in experts] for site, row in rows.items()},
+        "dice": {site: [row["dice_sum"][name] / row["images"] if name in row["dice_sum"] else None for name in experts]
+                 for site, row in rows.items()},
         "images": {site: row["images"] for site, row in rows.items()},
         "temperature": max(t for t, cost in zip(TEMPERATURES, costs, strict=True) if cost <= min(costs) + TIE),
     }

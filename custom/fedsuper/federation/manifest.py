@@ -6,11 +6,12 @@ import contextlib
 import datetime
 import importlib.metadata
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
 from fedsuper import __version__
 from fedsuper.core.supermodel import SuperModel
+from fedsuper.federation.outlet.noise import statement
 from fedsuper.methods.protocol.method import Method
 from fedsuper.methods.protocol.server import Best, HistoryEntry, Server
 
@@ -82,14 +83,27 @@ def build_manifest(server: Server, super_model: SuperModel, method: Method[Any])
     }
 
 
-def manifest_for(site: str, manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """The manifest as `site` is sent it: what a predictor needs, and of the other sites' figures nothing."""
+def add_outcome(manifest: dict[str, Any], server: Server, scored: Mapping[str, Mapping[str, Any]]) -> None:
+    """What is known at the very end: the sites' test scores, and what the study cost each site's privacy."""
+    told = {site: {folder: row for folder, row in scores.items() if row} for site, scores in scored.items()}
+    manifest["metrics"]["test"] = {site: rows for site, rows in told.items() if rows}
+    if server.study.privacy.noise > 0:
+        sent = {site: server.values.get("releases", {}).get(site, 0) for site in server.sites}
+        manifest["privacy"] = statement(server.study, sent, server.values.get("sums", {}))
+
+
+def manifest_for(site: str, manifest: Mapping[str, Any], elsewhere: Sequence[str] = ()) -> dict[str, Any]:
+    """The manifest as `site` is sent it: what a predictor needs, and of the other sites' figures nothing.
+
+    `elsewhere` are the sites whose models it is not handed over.
+    """
 
     def own(figures: Mapping[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in figures.items() if key.rpartition("/")[2] in ("", site) or "/" not in key}
 
     metrics, provenance = manifest["metrics"], manifest["provenance"]
     return {key: value for key, value in manifest.items() if key not in NOT_FOR_SITES} | {
+        **({"elsewhere": list(elsewhere)} if elsewhere else {}),
         "metrics": {**metrics, "validation": own(metrics["validation"])},
         "provenance": {**provenance, "samples": {site: provenance["samples"][site]} if site in provenance["samples"]
                        else {}},

@@ -12,7 +12,7 @@ from fedsuper.core.state import Models
 DESCRIBE = "describe"  # site -> its task, sample counts, fingerprint, software version
 TRAIN = "train"  # one round
 FINISH = "finish"  # validate the final models; send up the models that only the site holds
-HANDOVER = "handover"  # the whole super model goes to every site; feature sums and gamma statistics come back
+HANDOVER = "handover"  # a share of the super model goes to every site; feature sums and gamma statistics come back
 CALIBRATE = "calibrate"  # all sites' sums and the server's choices go to every site; counts come back
 SETTLE = "settle"  # gamma and manifest go to every site; its test scores come back
 TASKS = (DESCRIBE, TRAIN, FINISH, HANDOVER, CALIBRATE, SETTLE)

@@ -16,6 +16,7 @@ from fedsuper.errors import FedSuperError
 from fedsuper.federation import scoring
 from fedsuper.federation.checkpoints import Resume, RoundWriter, load_latest
 from fedsuper.federation.completion.calibration import Calibration
+from fedsuper.federation.completion.shares import Shares
 from fedsuper.federation.door.admission import admit
 from fedsuper.federation.door.entrance import Entrance
 from fedsuper.federation.door.last_replies import SettleReply
@@ -24,10 +25,10 @@ from fedsuper.federation.handshake import Handshake, check_attendance
 from fedsuper.federation.ledger.attendance import Attendance
 from fedsuper.federation.ledger.round_costs import RoundCost
 from fedsuper.federation.ledger.traffic import Traffic
-from fedsuper.federation.manifest import build_manifest, manifest_for
+from fedsuper.federation.manifest import add_outcome, build_manifest, manifest_for
 from fedsuper.federation.message_schema import CalibrateRequest, DescribeRequest, HandoverRequest, RoundRequest
 from fedsuper.federation.messages import CALIBRATE, DESCRIBE, FINISH, SETTLE, TRAIN, Exchange, Message, SiteFailure
-from fedsuper.federation.outlet.noise import check_coverage, statement, sums_noise
+from fedsuper.federation.outlet.noise import check_coverage, sums_noise
 from fedsuper.federation.precision.downward import going_down
 from fedsuper.federation.progress import Progress
 from fedsuper.files import owned
@@ -226,24 +227,21 @@ class Federation:
         return self._settle(server, super_model, entrance)
 
     def _settle(self, server: Server, super_model: SuperModel, entrance: Entrance) -> SuperModel:
-        """Give every site the whole set once, complete it by what they measure, collect their test scores."""
+        """Give every site its share of the models, complete the set by what they measure, collect test scores."""
+        shares = Shares(super_model, self.study.federation.handover)
 
-        def tell(task: str, current: SuperModel, models: Models, wanted: str = "") -> Mapping[str, Any]:
-            more = {"wanted": wanted} if task == CALIBRATE else {}
-            kind = CalibrateRequest if task == CALIBRATE else HandoverRequest
-            requests = {site: kind(**dict(self._request(server, site)), manifest=manifest_for(site, current.manifest),
-                                   **more) for site in self._asked(server)}
-            replies = self._ask(task, {site: request.message(models) for site, request in requests.items()})
-            return admit(replies, partial(entrance.settled, task, frozenset(current.experts())), self._refused)
+        def tell(task: str, now: SuperModel, models: Callable[[str], Models], wanted: str = "") -> Mapping[str, Any]:
+            kind, more = (CalibrateRequest, {"wanted": wanted}) if task == CALIBRATE else (HandoverRequest, {})
+            parts = {site: models(site) for site in self._asked(server)}  # first: it says what is elsewhere after it
+            known = {site: manifest_for(site, now.manifest, shares.elsewhere(site)) for site in parts}
+            replies = self._ask(task, {site: kind(**dict(self._request(server, site)), manifest=known[site], **more)
+                                       .message(parts[site]) for site in parts})
+            return admit(replies, partial(entrance.settled, task, shares.experts), self._refused)
 
         selector = self.study.selector.model_copy(update={"noise": sums_noise(self.study)})
-        complete = Calibration(selector, tell, self.method.settle, self.progress.note).run(super_model)
-        scored: Mapping[str, SettleReply] = tell(SETTLE, complete, {})
-        told = {site: {folder: row for folder, row in reply.scores.items() if row} for site, reply in scored.items()}
-        complete.manifest["metrics"]["test"] = {site: rows for site, rows in told.items() if rows}
-        if self.study.privacy.noise > 0:
-            sent = {site: server.values.get("releases", {}).get(site, 0) for site in server.sites}
-            complete.manifest["privacy"] = statement(self.study, sent, server.values.get("sums", {}))
+        complete = Calibration(selector, shares, tell, self.method.settle, self.progress.note).run(super_model)
+        scored: Mapping[str, SettleReply] = tell(SETTLE, complete, lambda _: {})
+        add_outcome(complete.manifest, server, {site: reply.scores for site, reply in scored.items()})
         complete.manifest["traffic"] = self.traffic.to_json()
         return complete
 

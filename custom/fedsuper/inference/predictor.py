@@ -138,10 +138,17 @@ class Predictor:
             net = build_selector(self.study.selector, self.channels, len(self.classes))
         return self._place(net, clone(state), "selector")
 
-    def selector_probabilities(self, images: torch.Tensor, kind: str | None = None) -> torch.Tensor:
-        """q = softmax(f_s(x)) as float64 `[N, classes]`; a class without a model cannot be chosen and gets 0."""
+    def selector_probabilities(
+        self, images: torch.Tensor, kind: str | None = None, elsewhere: bool = False
+    ) -> torch.Tensor:
+        """q = softmax(f_s(x)) as float64 `[N, classes]`; a class without a model cannot be chosen and gets 0.
+
+        With `elsewhere` a class whose model was only not handed over to this site (the manifest names it) keeps its
+        probability: a selector that knows two classes alone would be sure of everything.
+        """
         logits = run_passes(self.selector(kind), images, self.compute).double()
-        absent = [index for index, name in enumerate(self.classes) if name not in self.experts]
+        there = {*self.experts, *(self.super_model.manifest.get("elsewhere", ()) if elsewhere else ())}
+        absent = [index for index, name in enumerate(self.classes) if name not in there]
         if len(absent) < len(self.classes):
             logits[:, absent] = -torch.inf
         return logits.softmax(dim=1)

@@ -70,7 +70,7 @@ class SliceBatch:
         """The selector's probabilities, float64 `[N, classes]`; `kind` names another than the one in force."""
         kind = kind or self.predictor.selection.kind
         if kind not in self._selector:
-            self._selector[kind] = self.predictor.selector_probabilities(self.images, kind)
+            self._selector[kind] = self.predictor.selector_probabilities(self.images, kind, elsewhere=True)
         return self._selector[kind]
 
     def distances(self, judge: Familiarity) -> torch.Tensor:

@@ -121,7 +121,7 @@ def test_no_answer_after_the_last_round_raises(task: str, data: st.DataObject) -
     assert federation is not None and federation.entrance is not None
     entrance, experts = federation.entrance, frozenset(["global", *server.sites])
     honest = sites.answer(task, LIAR, federation._request(server, LIAR).message({}))
-    read = entrance.finished if task == FINISH else functools.partial(entrance.settled, task, experts)
+    read = entrance.finished if task == FINISH else functools.partial(entrance.settled, task, lambda _: experts)
     refused: list[str] = []
     assert admit({LIAR: honest}, read, lambda site, reason: refused.append(reason)) and not refused
     for _ in range(5):

@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 
 from fedsuper.config import Study
 from fedsuper.core.discriminant import unpack_sums
-from fedsuper.core.supermodel import SuperModel
+from fedsuper.core.supermodel import PERSONAL, SuperModel
 from fedsuper.data.prepared.samples import Samples
 from fedsuper.federation.door.last_replies import CalibrateReply, CandidateTable, HandoverReply, MaskTable
 from fedsuper.federation.message_schema import CalibrateRequest, HandoverRequest
@@ -38,8 +38,10 @@ def handed_over(
 
 
 def completed(super_model: SuperModel, message: Message, manifest: dict[str, object]) -> SuperModel:
-    """The site's super model with what the server has chosen or collected since."""
-    found = replace(super_model, manifest=manifest, mode=str(manifest["mode"]))
+    """The site's super model with what the server has chosen, collected or sent since."""
+    more = {site: message.models[PERSONAL + site] for site in super_model.sites if PERSONAL + site in message.models}
+    personal = {**super_model.personal, **more}
+    found = replace(super_model, manifest=manifest, mode=str(manifest["mode"]), personal=personal)
     return with_sums(found, unpack_sums(message.models[SUMS])) if SUMS in message.models else found
 
 

@@ -124,8 +124,12 @@ class Entrance:
         held = declared_models(FINISH, self.method, self.server, site, {})
         return opened(site, reply, FinishReply, self.known(site)), check_models(reply.models, held, site)
 
-    def settled(self, task: str, experts: frozenset[str], site: str, reply: Message) -> Any:
-        """An answer to the hand-over, to a calibration (both with the sums that came along), or to the last word."""
+    def settled(self, task: str, held: Callable[[str], frozenset[str]], site: str, reply: Message) -> Any:
+        """An answer to the hand-over, to a calibration (both with the sums that came along), or to the last word.
+
+        `held` tells the experts that a site was given, of which alone it may speak.
+        """
+        experts = held(site)
         kinds: dict[str, type[RoundReply]] = {HANDOVER: HandoverReply, CALIBRATE: CalibrateReply}
         told = opened(site, reply, kinds.get(task, SettleReply), self.known(site, experts))
         samples = self.described[site].samples

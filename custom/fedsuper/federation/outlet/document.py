@@ -65,8 +65,9 @@ A site refuses methods by `refuse_methods` and single models by `refuse_models` 
 
 ## What a site hears
 
-The models its method sends down each round, once the whole super model (every site's personalized model and the
-selector reach every site), the names of the sites, and a manifest with what a predictor needs. Of the other sites'
+The models its method sends down each round; once the finished super model, whole up to `federation.handover` models and
+beyond that its share (the global model, the selector, its own model and those of the sites whose images are nearest);
+the names of the sites, and a manifest with what a predictor needs. Of the other sites'
 validation scores, counts and histories it hears nothing; means over all sites (the gamma curve) are in the manifest,
 and, unless `selector.gate: threshold`, the rows of expected Dice.
 

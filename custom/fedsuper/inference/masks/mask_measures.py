@@ -22,7 +22,7 @@ from fedsuper.core.validated.selection_choice import AS_IT_IS, EXPECTED_DICE, Se
 from fedsuper.inference.gamma import first_slices
 from fedsuper.inference.masks.mask_features import mask_features
 from fedsuper.inference.modes.base import ModeOptions, create_mode
-from fedsuper.inference.modes.select import gamma_of
+from fedsuper.inference.modes.select import gamma_of, here_or_global
 from fedsuper.inference.selection.cost_gate import ExpectedDiceGate
 from fedsuper.inference.trial import ValidationTrial
 
@@ -89,12 +89,12 @@ class MaskTrial:
         weighed = ExpectedDiceGate.of(self.predictor, option)
         if weighed is None:
             picked = gate(q, gamma_of(self.predictor, option)).tolist()
-            return [GLOBAL if index < 0 else sites[index] for index in picked]
+            return [here_or_global(self.predictor, sites[index] if index >= 0 else GLOBAL) for index in picked]
         own = {name: self._scores(self.batch.logits(name).sigmoid())[0].mean(dim=1) for name in weighed.experts}
         site, utility = sites[self.trial.label], self.predictor.super_model.manifest["utility"]
         return [
             ExpectedDiceGate(_without(utility, site, {name: float(dice[at]) for name, dice in own.items()}), sites,
-                             weighed.temperature).choose(q[at:at + 1])[0]
+                             weighed.temperature, own).choose(q[at:at + 1])[0]
             for at in range(len(q))
         ]
 
@@ -114,6 +114,6 @@ def _without(utility: dict[str, Any], site: str, dice: dict[str, float]) -> dict
     count = utility["images"].get(site, 0)
     if site not in utility["dice"] or count < 1:
         return utility
-    row = [(count * mean - dice[name]) / max(1, count - 1) if count > 1 else mean
+    row = [(count * mean - dice[name]) / max(1, count - 1) if count > 1 and name in dice and mean is not None else mean
            for name, mean in zip(utility["experts"], utility["dice"][site], strict=True)]
     return utility | {"dice": utility["dice"] | {site: row}, "images": utility["images"] | {site: count - 1}}

@@ -53,11 +53,16 @@ class Select(Mode):
         return self.judge.foreign_at(batch.distances(self.judge)).repeat_interleave(torch.tensor(batch.sizes))
 
     def choose(self, q: torch.Tensor) -> list[str]:
-        """The model of each row of probabilities."""
+        """The model of each row of probabilities; the global one stands in for one that was not handed over here."""
         sites = self.predictor.super_model.sites
         assert self.gamma is not None
         picked = gate(q[:, -len(sites):], self.gamma)
-        return [GLOBAL if index < 0 else sites[index] for index in picked.tolist()]
+        return [here_or_global(self.predictor, sites[index] if index >= 0 else GLOBAL) for index in picked.tolist()]
+
+
+def here_or_global(predictor: Predictor, name: str) -> str:
+    """A model's name, if it is here."""
+    return name if name in predictor.experts else GLOBAL
 
 
 def gamma_of(predictor: Predictor, selection: Selection | None = None) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -17,13 +17,20 @@ from fedsuper.inference.predictor import Predictor
 class ExpectedDiceGate:
     """argmax_k sum_j q_j U[j, k], U as the manifest has it; images that are nobody's kind go to the global model."""
 
-    def __init__(self, utility: Mapping[str, Any], sites: Sequence[str], temperature: float | None = None) -> None:
+    def __init__(
+        self, utility: Mapping[str, Any], sites: Sequence[str], temperature: float | None = None,
+        held: Container[str] | None = None,
+    ) -> None:
+        """`held` are the models to choose from, where some of U's are not here."""
         self.experts: list[str] = list(utility["experts"])
         self.temperature = float(utility["temperature"]) if temperature is None else temperature
         rows = [utility["dice"].get(site, [0.0] * len(self.experts)) for site in sites]
         images = [utility["images"].get(site, 0) for site in sites]
         known = [[math.nan if dice is None else dice for dice in row] for row in rows]
         self.table = shrink_rows(torch.tensor(known, dtype=torch.float64), images)
+        here = [place for place, name in enumerate(self.experts) if held is None or name in held]
+        if len(here) < len(self.experts):
+            self.experts, self.table = [self.experts[place] for place in here], self.table[:, here]
 
     @classmethod
     def of(cls, predictor: Predictor, selection: Selection | None = None) -> ExpectedDiceGate | None:
@@ -34,7 +41,7 @@ class ExpectedDiceGate:
         if selection.gate != EXPECTED_DICE or not utility:
             return None
         own = manifest.get("selectors", {}).get(selection.kind, {}).get("temperature")
-        return cls(utility, predictor.super_model.sites, own)
+        return cls(utility, predictor.super_model.sites, own, predictor.experts)
 
     def choose(self, q: torch.Tensor, foreign: torch.Tensor | None = None) -> list[str]:
         """The model of each row of q `[N, sites]`; rows that are `foreign` go to the global model."""
