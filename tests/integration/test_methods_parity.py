@@ -33,14 +33,14 @@ def bits(super_model: SuperModel) -> dict[str, str]:
     return {name: digest(state) for name, state in (models | {"selector": super_model.selector or {}}).items()}
 
 
-def test_the_closed_form_selector_and_its_gate_agree_too(pair_root: Path, tmp_path: Path) -> None:
+def test_the_closed_form_selector_its_gate_and_shares_agree_too(pair_root: Path, tmp_path: Path) -> None:
     """With models in 16 bits: what both ends keep of the rounding is part of the bits."""
-    study = parse_study({**SMALL, "method": "fedsm", "wire": "fp16",
+    study = parse_study({**SMALL, "method": "fedsm", "wire": "fp16", "fedsm": {"lambda": "auto"},
                          "selector": {"kind": "statistics", "gate": "expected-dice"}})
     here = run_local(study, pair_root, tmp_path / "local", Silent())
     there = run_simulator(study, pair_root, tmp_path / "simulator")
     assert here.selector is not None and bits(there) == bits(here)
-    for key in ("statistics", "utility", "gamma_curve", "metrics"):
+    for key in ("statistics", "utility", "gamma_curve", "metrics", "shares"):
         assert there.manifest[key] == here.manifest[key]
     assert all(torch.equal(weights.half().float(), weights) for state in there.experts().values()
                for weights in state.values() if weights.is_floating_point()), "they came through 16 bits"

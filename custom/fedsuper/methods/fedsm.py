@@ -29,6 +29,7 @@ from fedsuper.methods.ft import FT
 from fedsuper.methods.iop_fl import IOPFL
 from fedsuper.methods.parts import own_choice
 from fedsuper.methods.parts.composite import Composite
+from fedsuper.methods.parts.own_pull import OwnPull, with_shares
 from fedsuper.methods.parts.selector import Selector
 from fedsuper.methods.per_fedavg import PerFedAvg
 from fedsuper.methods.pfedme import PFedMe
@@ -42,9 +43,12 @@ META = "meta"
 
 
 class SuperKnobs(Strict):
-    """`lambda` .7 is the paper's choice for retina, .3 for prostate; it is SoftPull's alone."""
+    """`lambda` .7 is the paper's choice for retina, .3 for prostate; it is SoftPull's alone.
 
-    lam: float = Field(0.7, ge=0, le=1, alias="lambda")
+    `lambda: auto` leaves it to every site's validation images, round by round.
+    """
+
+    lam: Annotated[float, Field(ge=0, le=1)] | Literal["auto"] = Field(0.7, alias="lambda")
     personal: Literal["softpull", "ft", "apfl", "iop-fl", "per-fedavg", "pfedme"] = "softpull"
 
 
@@ -77,7 +81,7 @@ class SelectionMeasures(SelectorMeasures):
 def global_and_personal(study: Study, knobs: SuperKnobs) -> list[Method[Any]]:
     """FedAvg's global model and a personalized model per site."""
     if knobs.personal in ("softpull", "auto"):
-        return [FedAvg(study), SoftPull(study, knobs.lam)]
+        return [FedAvg(study), OwnPull(study) if knobs.lam == "auto" else SoftPull(study, knobs.lam)]
     if knobs.personal == "per-fedavg":
         return [FedAvg(study), PerFedAvg(study, META)]
     if knobs.personal == "pfedme":
@@ -110,7 +114,7 @@ class FedSM(Composite[FedSMKnobs]):
         return own_choice.Choosing(self.study, self.knobs.fine_tune) if phase == own_choice.CHOOSING else self
 
     def super_model(self, server: Server) -> SuperModel:
-        whole = super().super_model(server)
+        whole = with_shares(super().super_model(server), server)
         return own_choice.with_choices(whole, server) if self.knobs.personal == "auto" else whole
 
     def calibrate(self, trial: Trial) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from fedsuper.methods import METHODS, method_class
 
 TASK = Task.from_json({"task": "retina", "channels": 3, "regions": {"disc": [1, 2], "cup": [2]}})
 VARIANTS: dict[str, dict[str, Any]] = {
+    "fedsm, `lambda: auto`": {"method": "fedsm", "fedsm": {"lambda": "auto"}},
     "fedsm, `personal: auto`": {"method": "fedsm", "fedsm": {"personal": "auto"}},
     "fedsm, `selector.optimizer: synced-moments`": {"method": "fedsm", "selector": {"optimizer": "synced-moments"}},
 }

@@ -75,7 +75,8 @@ def statement(study: Study, releases: Mapping[str, int], sums: Mapping[str, int]
 
 def _no_noise(name: str) -> str:
     return (f"privacy.noise: '{name}' holds figures of single images or of validation data, which noise on changes "
-            "does not protect; use another method (not feddg, not fedsm's `personal: auto`), or set privacy.noise to 0")
+            "does not protect; use another method (not feddg, not fedsm's `personal: auto` or `lambda: auto`), or set "
+            "privacy.noise to 0")
 
 
 def _bounded(state: State, upload: Upload) -> State:

@@ -66,6 +66,9 @@ class LastLook(Method[NoKnobs]):
     def uploads(self, server: Server, site: str, sent: Models) -> dict[str, Upload]:
         return {}
 
+    def candidates(self, site: SiteRound) -> Models:
+        return self.whole.candidates(site)
+
     def score(self, site: SiteRound, role: Role, state: State) -> dict[str, float]:
         return self.whole.score(site, role, state)
 
@@ -91,7 +94,7 @@ class Choosing(Method[NoKnobs]):
     def local_update(self, site: SiteRound) -> Models:
         if len(set(site.val.cases)) < site.minimum:
             return {}  # the candidates' Dice would be that of a few patients
-        states = [site.received[GLOBAL], site.received[PERSONAL], self._fine_tuned(site)]
+        states = self.candidates_of(site)
         dice = [_image_dice(site, state) for state in states]
         taken = most_shared(dice)
         told = {"dice": torch.stack([scores.mean() for scores in dice]), "taken": torch.tensor(taken)}
@@ -105,9 +108,14 @@ class Choosing(Method[NoKnobs]):
         return {CHOSEN: model(sent[PERSONAL], optional=True),
                 CHOICE: Upload(told, most=1.0, optional=True, limits=limits)}
 
-    def _fine_tuned(self, site: SiteRound) -> State:
-        learner = site.learner(PERSONAL, site.received[PERSONAL])
-        best: list[tuple[float, State]] = [(site.dice(site.received[PERSONAL]), site.received[PERSONAL])]
+    def candidates_of(self, site: SiteRound) -> list[State]:
+        """What the site chooses from, in the order of `CANDIDATES`."""
+        own = site.best(PERSONAL) or site.received[PERSONAL]  # the first where only the site holds it
+        return [site.received[GLOBAL], own, self._fine_tuned(site, own)]
+
+    def _fine_tuned(self, site: SiteRound, own: State) -> State:
+        learner = site.learner(PERSONAL, own)
+        best: list[tuple[float, State]] = [(site.dice(own), own)]
 
         def keep() -> None:
             state = learner.state()

@@ -18,8 +18,10 @@ from pydantic import Field
 
 from fedsuper.config import Study
 from fedsuper.core.state import Models, State
+from fedsuper.core.supermodel import SuperModel
 from fedsuper.methods.fedsm import SuperKnobs, global_and_personal
 from fedsuper.methods.parts.composite import Composite
+from fedsuper.methods.parts.own_pull import with_shares
 from fedsuper.methods.parts.selector import Selector
 from fedsuper.methods.protocol.method import Method, NoKnobs
 from fedsuper.methods.protocol.nets import first_segmentation
@@ -137,6 +139,9 @@ class TwoPhases(Method[TwoPhaseKnobs]):
 
     def start(self, server: Server) -> Models:
         return self.trained.start(server) | self.selector.start(server)
+
+    def super_model(self, server: Server) -> SuperModel:
+        return with_shares(super().super_model(server), server)
 
     def experts(self, server: Server) -> Models:
         """The frozen models by class; a site whose personalized model never came is stood in for by the global one."""
