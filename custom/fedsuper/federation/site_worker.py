@@ -94,7 +94,8 @@ class SiteWorker:
     def _told(self, study: Study) -> Withholding:
         return Withholding(max(self.rules.minimum, study.privacy.minimum), study.privacy.noise > 0)
 
-    def _site(self, request: RoundRequest, received: Models) -> SiteRound:
+    def site_round(self, request: RoundRequest, received: Models) -> SiteRound:
+        """What the method sees of this site in the round that is asked for."""
         study = parse_study(request.study)
         return SiteRound(
             name=self.name,
@@ -113,7 +114,7 @@ class SiteWorker:
 
     def _train(self, message: Message) -> Message:
         request = self._read(message, RoundRequest)
-        site = self._site(request, message.models)
+        site = self.site_round(request, message.models)
         method = create_method(site.study).during(request.phase)
         metrics = self._validate(method, site)
         models = method.local_update(site)
@@ -135,7 +136,7 @@ class SiteWorker:
 
     def _finish(self, message: Message) -> Message:
         request = self._read(message, RoundRequest)
-        site = self._site(request, message.models)
+        site = self.site_round(request, message.models)
         whole = create_method(site.study)
         method = whole.during(request.phase)
         method.final_update(site)
