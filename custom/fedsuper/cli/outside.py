@@ -16,7 +16,7 @@ def _adapt_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", type=Path, required=True, metavar="ROOT/SITE", help=help)
     parser.add_argument("--out", type=Path, metavar="SUPERMODEL2", help="the adapted super model is written here")
     parser.add_argument("--suggest", type=int, metavar="N", help="name the N images most worth labeling, and stop")
-    parser.add_argument("--steps", type=int, default=100, metavar="N", help="at most so many steps (default: 100)")
+    parser.add_argument("--steps", type=int, default=60, metavar="N", help="so many steps, or fewer (default: 60)")
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="of batches and augmentation (default: 0)")
 
 

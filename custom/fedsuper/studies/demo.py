@@ -17,7 +17,8 @@ from fedsuper.evaluation.run_files.records import read_comparison
 from fedsuper.files import atomic_write_json
 from fedsuper.inference.artifact import load_super_model
 from fedsuper.report.page import write_report
-from fedsuper.studies.adaptation.label_counts import STEPS, on_the_rest, score_with_labels
+from fedsuper.studies.adaptation.fine_tune import USUAL_STEPS
+from fedsuper.studies.adaptation.label_counts import on_the_rest, score_with_labels
 from fedsuper.studies.compare import Comparison, compare_and_tell
 
 STUDY = Path(__file__).with_name("demo.yaml")
@@ -62,7 +63,7 @@ def say_what_it_is(out: Path) -> None:
     atomic_write_json(out / COMPARE, {**read_comparison(out), "note": NOTE})
 
 
-def score_outside_hospital(out: Path, root: Path, seed: int, steps: int = STEPS) -> None:
+def score_outside_hospital(out: Path, root: Path, seed: int, steps: int = USUAL_STEPS) -> None:
     """The hospital that took no part, in every mode the super model offers and with a few labels, for the report."""
     super_model = load_super_model(out / SUPER_MODEL)
     rows = score_outside(super_model, root, "outside")

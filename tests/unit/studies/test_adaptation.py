@@ -22,9 +22,11 @@ from fedsuper.inference.modes.base import ModeOptions, create_mode
 from fedsuper.inference.predictor import Predictor
 from fedsuper.inference.slice_batch import SliceBatch
 from fedsuper.studies.adaptation.adapt import adapt
+from fedsuper.studies.adaptation.fine_tune import CHECK_STEPS, AveragedLearner, FineTuning, worth_leaving
 from fedsuper.studies.adaptation.images import labeled_samples, read_site
 from fedsuper.studies.adaptation.starts import EVEN, SELECTOR, starting_points
 from fedsuper.studies.adaptation.suggest import spread_out, suggest
+from fedsuper.train.learner import Batch
 
 STUDY = {
     "method": "fedsm", "rounds": 4, "image_size": 32, "optimizer": {"lr": 0.01},
@@ -70,16 +72,36 @@ def test_five_labels_beat_every_mode_without_labels(place: Path) -> None:
 
 def test_the_same_seed_gives_the_same_expert(place: Path) -> None:
     super_model = load_super_model(place / "supermodel")
-    one, other = (adapt(super_model, place / "few" / "new", steps=10, seed=3)[0].personal["new"] for _ in range(2))
+    one, other = (adapt(super_model, place / "few" / "new", steps=20, seed=3)[0].personal["new"] for _ in range(2))
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
-def test_labels_that_teach_nothing_leave_the_start_as_it_is(place: Path) -> None:
-    """With a learning rate that destroys the net, no training is the best of the choices."""
-    super_model = load_super_model(place / "supermodel")
-    super_model.manifest["study"]["optimizer"]["lr"] = 1000.0
-    _, fitted, _ = adapt(super_model, place / "few" / "new", steps=10)
-    assert fitted.steps == 0 and fitted.after == fitted.before
+@pytest.mark.parametrize(("other", "found"), [
+    ([[0.0, 0.8], [0.0, 0.8], [0.0, 0.8]], ("even", 1)),  # as good: the usual
+    ([[0.0, 0.9], [0.0, 0.9], [0.0, 0.7]], ("even", 1)),  # a gain by chance: one patient lost by it
+    ([[0.0, 0.85], [0.0, 0.86], [0.0, 0.84]], ("global", 1)),  # small, but with every patient
+    ([[0.9, 0.0], [0.9, 0.0], [0.9, 0.0]], ("global", 0)),  # training only spoils it
+])
+def test_the_usual_recipe_is_left_for_a_sure_gain_alone(other: list[list[float]], found: tuple[str, int]) -> None:
+    curves = {"even": torch.tensor([[0.5, 0.8]] * 3), "global": torch.tensor(other)}
+    assert worth_leaving(curves, "even") == found
+    assert worth_leaving({name: table[:2] for name, table in curves.items()}, "even") == ("even", 1), "two patients"
+
+
+def test_every_step_sees_as_many_images(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five labels and batches of four: no batch of a single image, whose jolt the model would end on."""
+    predictor = Predictor(load_super_model(place / "supermodel"))
+    samples = labeled_samples(predictor, read_site(predictor, place / "few" / "new"))
+    seen: list[int] = []
+
+    def step(learner: AveragedLearner, batch: Batch) -> torch.Tensor:
+        seen.append(len(batch.images))
+        return stepped(learner, batch)
+
+    stepped = AveragedLearner.step
+    monkeypatch.setattr(AveragedLearner, "step", step)
+    FineTuning(predictor, samples, 1, 0).train(starting_points(predictor, samples.images)[EVEN], samples, 1, "all")
+    assert seen == [LABELS] * CHECK_STEPS
 
 
 def test_the_starts_are_the_models_and_their_mixtures(place: Path) -> None:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from fedsuper.core.mode import GLOBAL
 from fedsuper.core.supermodel import SuperModel
 from fedsuper.data.layout import Item
 from fedsuper.errors import FedSuperError
 from fedsuper.inference.artifact import load_super_model, save_super_model
 from fedsuper.inference.predictor import Predictor
 from fedsuper.inference.selection.membership import join
-from fedsuper.studies.adaptation.fine_tune import CHECK_STEPS, FineTuning, Fitted
+from fedsuper.studies.adaptation.fine_tune import CHECK_STEPS, USUAL_STEPS, FineTuning, Fitted
 from fedsuper.studies.adaptation.images import SiteImages, labeled_samples, read_site, sums_of_site
-from fedsuper.studies.adaptation.starts import EVEN, starting_points
+from fedsuper.studies.adaptation.starts import EVEN, SELECTOR, starting_points
 from fedsuper.studies.adaptation.suggest import suggest
 
 LEAST_PATIENTS = 2  # one to train on, one to be left out
@@ -34,7 +35,7 @@ def suggest_images(super_model_folder: Path, site_folder: Path, count: int) -> s
     return "\n".join([f"label these first (of {len(site.items) - len(site.labeled())} without a label):", *lines])
 
 
-def adapt_site(super_model_folder: Path, site_folder: Path, out: Path, steps: int = 100, seed: int = 0) -> str:
+def adapt_site(super_model_folder: Path, site_folder: Path, out: Path, steps: int = USUAL_STEPS, seed: int = 0) -> str:
     """Fine-tune, register, write; returns what to tell the user."""
     super_model = load_super_model(super_model_folder)
     adapted, fitted, site = adapt(super_model, Path(site_folder), steps, seed)
@@ -48,7 +49,7 @@ def adapt_site(super_model_folder: Path, site_folder: Path, out: Path, steps: in
 
 
 def adapt(
-    super_model: SuperModel, site_folder: Path, steps: int = 100, seed: int = 0
+    super_model: SuperModel, site_folder: Path, steps: int = USUAL_STEPS, seed: int = 0
 ) -> tuple[SuperModel, Fitted, SiteImages]:
     """The super model with the hospital's own expert and class, how it was found, and the images it came from."""
     predictor = Predictor(super_model)
@@ -56,7 +57,8 @@ def adapt(
     _check_labels(site, site.labeled())
     starts = starting_points(predictor, site.all())
     tuning = FineTuning(predictor, labeled_samples(predictor, site), max(1, round(steps / CHECK_STEPS)), seed)
-    fitted = tuning.fit(starts, EVEN, lambda line: print(line, file=sys.stderr))
+    tried = [name for name in (EVEN, SELECTOR, GLOBAL) if name in starts] or list(starts)
+    fitted = tuning.fit(starts, tried, lambda line: print(line, file=sys.stderr))
     worth = fitted.starts | {site.name: fitted.after}
     grown = join(super_model, site.name, sums_of_site(predictor, site), fitted.state, worth, len(site.labeled()))
     grown.manifest["adapted"] = {
