@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ from toy import MakeToy, Toy, samples, vector
 
 from fedsuper.config.reading import parse_study
 from fedsuper.core.aggregate import soft_pull
+from fedsuper.core.state import State
 from fedsuper.data.synthetic.retina import write_retina
+from fedsuper.methods.parts import own_pull
 from fedsuper.methods.parts.own_pull import CENTER, RAW, SHARES
 from fedsuper.methods.protocol.role import PERSONAL
 
@@ -21,6 +24,11 @@ AUTO = {"lambda": "auto"}
 
 def auto(toy: MakeToy, **options: Any) -> Toy:
     return toy("fedsm", AUTO, selector={"kind": "statistics"}, lr=0.05, **options)
+
+
+def use_dice(monkeypatch: pytest.MonkeyPatch, worth: Callable[[State], torch.Tensor]) -> None:
+    """Every validation image has this Dice."""
+    monkeypatch.setattr(own_pull, "image_dice", lambda site, state: worth(state).repeat(3))
 
 
 def test_a_share_is_a_lambda(toy: MakeToy) -> None:
@@ -35,23 +43,27 @@ def test_a_share_is_a_lambda(toy: MakeToy) -> None:
         torch.testing.assert_close(vector(taken), vector(expected))
 
 
-def test_what_scores_best_is_taken_and_of_equals_the_more_shared(toy: MakeToy) -> None:
+def test_what_scores_best_is_taken_and_of_equals_the_more_shared(
+    toy: MakeToy, monkeypatch: pytest.MonkeyPatch
+) -> None:
     federation = auto(toy).rounds(2)
     site = federation.site("site-0")
     center, raw = vector(site.received[CENTER]), vector(site.store.models[RAW])
-    scores = {share: -float((share * raw + (1 - share) * center - raw).norm()) for share in SHARES}
-    site.dice = lambda state: -float((vector(state) - raw).norm())  # type: ignore[method-assign]
+    assert not torch.equal(center, raw)
+    use_dice(monkeypatch, lambda state: -(vector(state) - raw).norm())
     federation.acting.candidates(site)
-    assert SHARES[site.store.values["share"]] == max(scores, key=lambda share: scores[share]) == 1
+    assert SHARES[site.store.values["share"]] == 1
     site = federation.site("site-0")
     site.store.values.pop("pulled")
-    site.dice = lambda state: 0.5  # type: ignore[method-assign]
+    use_dice(monkeypatch, lambda state: torch.tensor(0.5))
     federation.acting.candidates(site)
     assert SHARES[site.store.values["share"]] == 0
 
 
-def test_sites_that_are_alike_share_and_a_stranger_keeps_its_own(toy: MakeToy) -> None:
-    """Two sites with the same solution and few images, and one with another: only the latter goes its own way."""
+def test_a_site_unlike_the_others_keeps_its_own(toy: MakeToy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two sites with the same solution and one with another, each scored by its own loss, image by image."""
+    monkeypatch.setattr(own_pull, "image_dice", lambda site, state: -(
+        site.segmentation(state).eval()(site.val.images) - site.val.masks).detach().square().flatten(1).sum(dim=1))
     federation = auto(toy, data=[samples(1, 6), samples(1, 6), samples(9, 40)]).rounds(12)
     own = {name: federation.site(name) for name in federation.data}
     for site in own.values():

@@ -95,7 +95,7 @@ class Choosing(Method[NoKnobs]):
         if len(set(site.val.cases)) < site.minimum:
             return {}  # the candidates' Dice would be that of a few patients
         states = self.candidates_of(site)
-        dice = [_image_dice(site, state) for state in states]
+        dice = [image_dice(site, state) for state in states]
         taken = most_shared(dice)
         told = {"dice": torch.stack([scores.mean() for scores in dice]), "taken": torch.tensor(taken)}
         return {CHOSEN: states[taken], CHOICE: told}
@@ -145,7 +145,7 @@ def with_choices(whole: SuperModel, server: Server) -> SuperModel:
     return whole
 
 
-def _image_dice(site: SiteRound, state: State) -> torch.Tensor:
+def image_dice(site: SiteRound, state: State) -> torch.Tensor:
     """Dice of every validation image, mean over regions."""
     masks = predict(site.segmentation(state), site.val.images, site.compute) > 0
     return dice_scores(masks, site.val.masks).mean(dim=1)

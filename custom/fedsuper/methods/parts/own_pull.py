@@ -4,7 +4,8 @@
 
 is Eq. 11 with a = (K lambda - 1)/(K - 1): a = 0 is the plain mean (lambda = 1/K), a = 1 the site's own model. The
 server sends the mean of the raw uploads instead of a pulled model, the site mixes it with the upload it kept, scores
-each mixture and trains on from the best; of equals the more shared one. No more travels than with a fixed lambda.
+each mixture and trains on from the best, or from a more shared one within one standard error of it, image by image. No
+more travels than with a fixed lambda.
 
 A site that was away mixes the last model the server counted with today's mean; one that is away at the end is handed
 its last upload. One with fewer validation patients than may be told of takes `DEFAULT`.
@@ -19,6 +20,7 @@ import torch
 from fedsuper.core.aggregate import moving_average
 from fedsuper.core.state import Models, State
 from fedsuper.core.supermodel import SuperModel
+from fedsuper.methods.parts.own_choice import image_dice, most_shared
 from fedsuper.methods.protocol.method import Method, NoKnobs
 from fedsuper.methods.protocol.nets import first_segmentation
 from fedsuper.methods.protocol.role import PERSONAL, Role
@@ -85,8 +87,7 @@ class OwnPull(Method[NoKnobs]):
         mixed = [moving_average(center, raw, share) for share in SHARES]
         if self._too_few(site):
             return DEFAULT, mixed[DEFAULT]
-        dice = [site.dice(state) for state in mixed]
-        index = dice.index(max(dice))
+        index = most_shared([image_dice(site, state) for state in mixed])
         return index, mixed[index]
 
     def _too_few(self, site: SiteRound) -> bool:
