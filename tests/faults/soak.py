@@ -22,6 +22,8 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "support")]
 
 from rehearsals import OneMachine, Rehearsed  # noqa: E402
 
+from fedsuper.files import PARTIAL  # noqa: E402
+
 EARLY, AROUND = 20, 5
 MOST_GROWTH = 0.05
 BYTES_A_ROUND = 4_000  # of history in the five checkpoints that are kept, of the tables, events and audits of two sites
@@ -55,11 +57,13 @@ class Reading:
 
 
 def sizes(folder: Path) -> tuple[int, int]:
-    """Bytes of the files that tell of every round, and of all others but logs, which begin anew at 20 MB."""
+    """Bytes of the files that tell of every round, and of all others but logs, which begin anew at 20 MB, and files
+    that are being written."""
     telling = rest = 0
     for path in folder.rglob("*"):
         try:
-            size = 0 if path.name.startswith(("log", "nvflare.log")) or not path.is_file() else path.stat().st_size
+            passing = path.name.startswith(("log", "nvflare.log", PARTIAL)) or not path.is_file()
+            size = 0 if passing else path.stat().st_size
         except FileNotFoundError:  # a file that was being replaced
             continue
         if any(path.match(pattern) for pattern in TELLING):

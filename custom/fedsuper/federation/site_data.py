@@ -60,6 +60,13 @@ class SiteData:
             return [self.root / site for site in find_sites(self.root)]
         return [resolve_site(self.root, self.name)]
 
+    def places(self) -> list[Path]:
+        """The folders whose names must not leave the site; where its images are gone, the place where they were."""
+        try:
+            return self.folders()
+        except DataProblem:
+            return [self.root / self.name, self.root]
+
     def describe(self, study: Study, resume: bool) -> SiteFacts:
         """Freeze the split of a new run, take up that of a resumed one, and tell what may be told of the data."""
         task, folders = self.task(), self.folders()

@@ -143,7 +143,7 @@ def answer(worker: SiteWorker, folder: Path, task: str) -> str:
         save_models(folder / ANSWERED, reply.models, {"info": reply.info})
     except FedSuperError as problem:
         _log(str(problem))
-        return f"{REFUSED} {json.dumps(redacted(problem, [*worker.data.folders(), worker.state_folder]))}"
+        return f"{REFUSED} {json.dumps(redacted(problem, [*worker.data.places(), worker.state_folder]))}"
     except Exception as error:  # a crash of one task must not cost the next its prepared samples
         _log(traceback.format_exc())
         advice = OS_ADVICE.get(error.errno or 0) if isinstance(error, OSError) else None

@@ -53,6 +53,14 @@ def pid_of(process: SiteProcess) -> int:
     return process._process.pid
 
 
+def test_images_that_are_gone_are_a_reason_without_a_path(tiny_study: Study, tmp_path: Path) -> None:
+    worker = SiteWorker("site-1", tmp_path / "data", tmp_path / "state")
+    (tmp_path / "data").mkdir()
+    save_models(tmp_path / ASKED, {}, {"task": DESCRIBE, "info": {"study": tiny_study.to_json(), "resume": False}})
+    word = answer(worker, tmp_path, DESCRIBE)
+    assert word.startswith("refused ") and str(tmp_path) not in word
+
+
 def test_a_child_answers_as_the_worker_does_and_each_way_to_end_it_is_a_reason(
     process: SiteProcess, tiny_study: Study, tiny_root: Path, tmp_path: Path
 ) -> None:

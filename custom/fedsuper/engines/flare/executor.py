@@ -60,7 +60,7 @@ class TrainingExecutor(AnsweringExecutor):
         return reply
 
     def own_folders(self, fl_ctx: FLContext) -> list[Path]:
-        return [] if self._worker is None else [*self._worker.data.folders(), self._worker.state_folder]
+        return [] if self._worker is None else [*self._worker.data.places(), self._worker.state_folder]
 
     def ended(self) -> None:
         if self._process is not None:
