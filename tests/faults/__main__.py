@@ -33,7 +33,7 @@ PLAYS = {
     "inside": inside_a_site.play, "jobs": jobs_that_die.play, "come-and-go": whole_sites.come_and_go,
     "frozen": whole_sites.frozen, "few": whole_sites.too_few, "commands": commands.play,
     "early": commands.first_second, "state": state.play, "leaver": state.leaver,
-    "full": full_disk.play,
+    "full": full_disk.play, "newcomer": whole_sites.newcomer,
 }
 
 

@@ -116,9 +116,11 @@ class Play:
     def check_bits(self) -> None:
         """The super model is, bit for bit, that of an unbroken training in one process with the same attendance."""
         with tempfile.TemporaryDirectory() as folder:
-            study = parse_study({**self.study, "federation": {}})
+            newcomers = self.study["federation"].get("newcomers", "refuse")
+            study = parse_study({**self.study, "federation": {"newcomers": newcomers}})
             roots = {site: self.place.data_root(site) for site in sorted(self.place.sites)}
-            unbroken(study, roots, self.missing(), Path(folder))
+            joined = read_manifest(self.run / "supermodel").get("joined")
+            unbroken(study, roots, self.missing(), Path(folder), joined)
             assert weights(self.run / "supermodel") == weights(Path(folder) / "supermodel"), "other bits than unbroken"
 
 

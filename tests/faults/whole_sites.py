@@ -7,6 +7,8 @@ import time
 from play import Play, Score
 from provisioned import Provisioned
 
+from fedsuper.inference.supermodel_manifest import read_manifest
+
 
 def come_and_go(place: Provisioned, score: Score) -> None:
     """A site dies and is started again while the study runs."""
@@ -30,6 +32,26 @@ def come_and_go(place: Provisioned, score: Score) -> None:
     with score.fault("the study ends with all of them"):
         show.ends()
         assert show.missing()[-1] == []
+    score.settle(show, show.check_bits)
+
+
+def newcomer(place: Provisioned, score: Score) -> None:
+    """A site is started for the first time while the study runs; by name it is the first, its label is the last."""
+    one, two, three = place.sites
+    place.kill_machine(one)
+    show = Play(place, "newcomer", seed=14, rounds=40, newcomers="welcome")
+    pace = show.paced(two)
+    show.start()
+    at = show.round(1)
+    with score.fault("a new site joins a running study at a round's end: the last label, and the bits of a run in one "
+                     "process that it joins in the same round"):
+        with pace.held():
+            place.start(one)
+            at = show.sees(f"{one}: is connected; it joins when this round has ended", at)
+        at = show.sees(f"{one}: joins the study in round", at)
+        at = show.sees("3/3 sites", at)
+        show.ends()
+        assert read_manifest(show.run / "supermodel")["sites"] == [two, three, one]
     score.settle(show, show.check_bits)
 
 

@@ -82,6 +82,7 @@ class FederationConfig(Strict):
     away_after: float = Field(60.0, gt=0)
     robust: Literal["none", "clip", "median", "trimmed"] = "none"
     on_mismatch: Literal["stop", "drop"] = "stop"
+    newcomers: Literal["refuse", "welcome"] = "refuse"
     keep_rounds: int = Field(5, ge=2)
     restarts: int = Field(3, ge=0, le=100)
     traffic_budget: float | None = Field(None, gt=0)

@@ -28,6 +28,7 @@ from fedsuper.federation.ledger.traffic import Traffic
 from fedsuper.federation.manifest import add_outcome, build_manifest, manifest_for
 from fedsuper.federation.message_schema import CalibrateRequest, DescribeRequest, HandoverRequest, RoundRequest
 from fedsuper.federation.messages import CALIBRATE, DESCRIBE, FINISH, SETTLE, TRAIN, Exchange, Message, SiteFailure
+from fedsuper.federation.newcomers import Newcomers, joined
 from fedsuper.federation.outlet.noise import check_coverage, sums_noise
 from fedsuper.federation.precision.downward import going_down
 from fedsuper.federation.progress import Progress
@@ -57,6 +58,7 @@ class Federation:
         self.folder = Path(folder)
         self.progress = progress
         self.method = create_method(study)
+        self.newcomers = Newcomers(study, self.method, progress.note)
         self.server: Server | None = None
         self.entrance: Entrance | None = None
         self.pausing = pausing
@@ -163,13 +165,14 @@ class Federation:
                                    f"it out with --resume --without {site}")
 
     def _welcome(self, server: Server, entrance: Entrance) -> None:
-        """Let those in who were away when this run began: they describe themselves first, as everybody did."""
-        there = set(self.exchange.sites)
-        new = [site for site in server.sites if site in there and site not in {*entrance.described, *self._left}]
-        if new:
-            request = DescribeRequest(study=self.study.to_json(), resume=True).message()
-            handshake = Handshake(self.study, server, self.method.pooled)
-            entrance.described |= handshake.welcome(self._ask(DESCRIBE, dict.fromkeys(new, request)), self._refused)
+        """Let those in who were away when this run began, or are new: they describe themselves first, as all did."""
+        arrived = self.newcomers.arrived(server, self.exchange.sites, {*entrance.described, *self._left})
+        if arrived:
+            study, handshake = self.study.to_json(), Handshake(self.study, server, self.method.pooled)
+            asked = {site: DescribeRequest(study=study, resume=known).message() for site, known in arrived.items()}
+            described = handshake.welcome(self._ask(DESCRIBE, asked), self._refused)
+            self.newcomers.join(server, described)
+            entrance.described |= described
 
     def _asked(self, server: Server) -> list[str]:
         """The sites that take part now: they fit and have not left for good."""
@@ -185,13 +188,8 @@ class Federation:
 
     def _request(self, server: Server, site: str) -> RoundRequest:
         return RoundRequest(
-            study=self.study.to_json(),
-            label=server.label(site),
-            sites=server.sites,
-            round=server.round,
-            phase=server.phase,
-            accepted=server.accepted.get(site, 0),
-            task=server.task.to_json(),
+            study=self.study.to_json(), label=server.label(site), sites=server.sites, round=server.round,
+            phase=server.phase, accepted=server.accepted.get(site, 0), task=server.task.to_json(),
         )
 
     def _ask(self, task: str, messages: dict[str, Message]) -> dict[str, Message | SiteFailure]:
@@ -223,7 +221,7 @@ class Federation:
                 if role.name in models:
                     server.best_models[role.key(site)] = models[role.name]
         super_model = self.method.super_model(server)
-        super_model.manifest = build_manifest(server, super_model, self.method) | super_model.manifest
+        super_model.manifest = build_manifest(server, super_model, self.method) | joined(server) | super_model.manifest
         return self._settle(server, super_model, entrance)
 
     def _settle(self, server: Server, super_model: SuperModel, entrance: Entrance) -> SuperModel:

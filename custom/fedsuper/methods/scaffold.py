@@ -69,6 +69,9 @@ class Scaffold(FedAvg[NoKnobs]):
         models = super().start(server)
         return models | {CONTROL: zeros_like(trainable(self.study, models[GLOBAL]))}
 
+    def no_newcomers(self) -> str | None:
+        return "scaffold's c = sum_k p_k c_k is over the sites of its first round"
+
     def downlink(self, server: Server, site: str) -> Models:
         return super().downlink(server, site) | {CONTROL: server.models[CONTROL]}
 

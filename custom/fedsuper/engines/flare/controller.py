@@ -43,6 +43,11 @@ class SuperModelController(ReportingController):
         present = set(self.federation.exchange.sites)
         return [site for site in self.federation.server.sites if site not in present]
 
+    def joinable_sites(self) -> list[str] | None:
+        if self.federation is None or self.federation.server is None or not self.federation.newcomers.welcome:
+            return None
+        return list(self.federation.server.sites)
+
     def work(self, progress: ServerProgress, run_folder: Path, known: settings.Settings) -> None:
         """Train, then write the super model where an admin, a waiting command and a later inference job look for it."""
         study = parse_study(self.study)

@@ -89,6 +89,10 @@ class ReportingController(ModelController):
         """Sites that the work counts on and that give no sign of life."""
         return []
 
+    def joinable_sites(self) -> list[str] | None:
+        """The sites that take part, where others may join them; None where nobody may."""
+        return None
+
     def _explain_abort(self, progress: ServerProgress) -> None:
         """NVFlare ends a job as a whole where one site's process died; those that lived took their leave."""
         died = self.hearts.without_goodbye([client.name for client in self.engine.get_clients()], LEAVE_TAKING)
@@ -101,7 +105,7 @@ class ReportingController(ModelController):
         seen = int((data or {}).get("seen", 0))
         lines = self.progress.since(seen) if self.progress else []
         self._fetched, self._asked_at = seen + len(lines), time.monotonic()
-        return {"lines": lines, "silent": self.silent_sites()}
+        return {"lines": lines, "silent": self.silent_sites(), "sites": self.joinable_sites()}
 
     def _pause(self, topic: str, data: dict[str, Any] | None, fl_ctx: FLContext) -> dict[str, Any]:
         self.pausing.set()

@@ -35,6 +35,12 @@ class Composite(Method[K]):
     def start(self, server: Server) -> Models:
         return {key: state for part in self.parts for key, state in part.start(server).items()}
 
+    def no_newcomers(self) -> str | None:
+        return next(filter(None, [super().no_newcomers(), *(part.no_newcomers() for part in self.parts)]), None)
+
+    def newcomer(self, server: Server, site: str) -> Models:
+        return {key: state for part in self.parts for key, state in part.newcomer(server, site).items()}
+
     def downlink(self, server: Server, site: str) -> Models:
         return {key: state for part in self.parts for key, state in part.downlink(server, site).items()}
 

@@ -89,6 +89,17 @@ class Selector(Method[NoKnobs]):
         step = {"step": torch.zeros((), dtype=torch.int64)}
         return {SELECTOR: weights, FIRST_MOMENT: zeros_like(weights), SECOND_MOMENT: zeros_like(weights), STEP: step}
 
+    def no_newcomers(self) -> str | None:
+        local = "with selector.optimizer: local the sites keep optimizer state of a head with a row for each first site"
+        return local if self.kind == "local" else super().no_newcomers()
+
+    def newcomer(self, server: Server, site: str) -> Models:
+        """One more class: what was learned stays, the new rows are those of the first weights of so wide a selector,
+        without moments."""
+        wider = first_selector(self.study, server.task, self.classes(len(server.sites) + 1))
+        return {SELECTOR: _grown(server.models[SELECTOR], wider)} | {
+            role: _grown(server.models[role], zeros_like(wider)) for role in (FIRST_MOMENT, SECOND_MOMENT)}
+
     def downlink(self, server: Server, site: str) -> Models:
         names = [SELECTOR] + ([FIRST_MOMENT, SECOND_MOMENT, STEP] if self.kind == "synced-moments" else [])
         return {name: server.models[name] for name in names}
@@ -136,3 +147,9 @@ class Selector(Method[NoKnobs]):
             models[SELECTOR], gradient, models[FIRST_MOMENT], models[SECOND_MOMENT], step, self.study.selector.lr
         )
         return {SELECTOR: weights, FIRST_MOMENT: m, SECOND_MOMENT: v}
+
+
+def _grown(now: State, wider: State) -> State:
+    """`now`, with the last rows of `wider` where that has more of them."""
+    return {name: torch.cat([tensor, wider[name][len(tensor):]]) if tensor.shape != wider[name].shape else tensor
+            for name, tensor in now.items()}

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Generic, cast
 from typing_extensions import TypeVar
 
 from fedsuper.config import Strict, Study
+from fedsuper.core.aggregate import weighted_mean
 from fedsuper.core.mode import OWN
 from fedsuper.core.state import Models, State
 from fedsuper.core.supermodel import GLOBAL, SuperModel
@@ -73,6 +74,22 @@ class Method(Generic[K]):
         first = first_segmentation(self.study, server.task)
         held = [role for role in self.roles() if role.holder == "server" and role.kind == "segmentation"]
         return {role.key(site): first for role in held for site in server.sites}
+
+    def no_newcomers(self) -> str | None:
+        """Why no site can join a running study of this method; None where one can."""
+        if self.pooled:
+            return f"{self.name} has one pool of data"
+        return f"the later phases of {self.name} count on the sites of its first" if len(self.phases()) > 1 else None
+
+    def newcomer(self, server: Server, site: str) -> Models:
+        """The server's new entries for a site that joins: its own models begin as the global one, where there is none
+        as the uniform mean of the others'."""
+        begun: Models = {}
+        for role in self.roles():
+            if role.holder == "server" and role.per_site:
+                others = [server.models[role.key(other)] for other in server.sites if role.key(other) in server.models]
+                begun[role.key(site)] = server.models.get(GLOBAL) or weighted_mean(others, [1.0] * len(others))
+        return begun
 
     def downlink(self, server: Server, site: str) -> Models:
         """What the server sends this site this round."""

@@ -105,6 +105,7 @@ class EventReader:
 
     def __init__(self, progress: Progress) -> None:
         self.progress = progress
+        self.invited: set[str] = set()  # newcomers for whom a job was ended once; not again if they do not fit
         self.begin_again()
 
     def begin_again(self) -> None:

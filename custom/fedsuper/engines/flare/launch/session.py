@@ -170,17 +170,23 @@ class Following:
         self.reader.show(heard["lines"])
         if time.monotonic() - self._looked > LOOK_AROUND:
             self._looked = time.monotonic()
-            self._look_for(set(heard.get("silent", [])))
+            self._look_for(set(heard.get("silent", [])), heard.get("sites"))
 
-    def _look_for(self, silent: set[str]) -> None:
+    def _look_for(self, silent: set[str], sites: list[str] | None) -> None:
         """A site that is silent in this job, and that the server hears of twice since it fell silent, was started anew.
+        Where others than the study's `sites` may join, a stranger that is heard of twice is waited for once.
         """
-        heard = self._last_heard() if silent else {}
+        assert self.reader is not None
+        heard = self._last_heard() if silent or sites is not None else {}
+        silent |= set(heard) - set(sites) - self.reader.invited if sites is not None else set()
         self._fell_silent = {site: self._fell_silent.get(site, heard.get(site, 0.0)) for site in silent}
         back = {site for site, since in self._fell_silent.items() if heard.get(site, 0.0) > since}
-        if back & self._back and self.reader is not None and not self.reader.paused:
+        if back & self._back and not self.reader.paused:
             names = ", ".join(sorted(back & self._back))
-            self.reader.progress.note(f"{names}: is connected again; it joins when this round has ended")
+            known = sites is None or back & self._back <= set(sites)
+            self.reader.progress.note(f"{names}: is connected{' again' if known else ''}; it joins when this round has "
+                                      "ended")
+            self.reader.invited |= back & self._back
             self._try(lambda session: session.do_app_command(self.job_id, PAUSE_COMMAND, {}))
             self._looked = time.monotonic() + 60.0
         self._back = back

@@ -35,6 +35,7 @@ class ScriptedSession:
         self.aborted = 0
         self.paused = 0
         self.connected: list[str] = []
+        self.sites: list[str] | None = None  # of a study that others may join
 
     def submit_job(self, path: str, submit_token: str) -> str:
         return "job-1"
@@ -59,7 +60,7 @@ class ScriptedSession:
         _, answer = self.script.pop(0) if len(self.script) > 1 else self.script[0]
         if isinstance(answer, Exception):
             raise answer
-        return {"lines": answer, "silent": ["site-2"]}
+        return {"lines": answer, "silent": [] if self.sites else ["site-2"], "sites": self.sites}
 
     def close(self) -> None:
         return
@@ -145,6 +146,8 @@ def test_a_job_that_broke_off_is_not_taken_for_a_result(workspace: Path, tmp_pat
     events(workspace, lambda s: s.round(1, "2/2 sites"))
     with pytest.raises(BrokenOffError, match="mid-study"):
         follow(ScriptedSession(workspace, [("FINISHED:ABNORMAL", [])]), tmp_path / "run")
+    with pytest.raises(BrokenOffError, match="FORGOTTEN in mid-study"):  # by a server that was set up anew
+        follow(ScriptedSession(workspace, [(UNKNOWN, JobNotFound(""))]), tmp_path / "run")
     with pytest.raises(FedSuperError, match="aborted by an admin") as told:
         follow(ScriptedSession(workspace, [("FINISHED:ABORTED", [])]), tmp_path / "run")
     assert not isinstance(told.value, BrokenOffError), "what an admin ended stays ended"
@@ -186,13 +189,6 @@ def test_a_job_may_take_its_time_to_start(workspace: Path, tmp_path: Path) -> No
     assert follow(session, tmp_path / "run")[0] == workspace and session.aborted == 0
 
 
-def test_a_server_that_was_set_up_anew_gets_the_job_again(workspace: Path, tmp_path: Path) -> None:
-    lines = events(workspace, lambda s: s.round(1, "2/2 sites"))
-    session = ScriptedSession(workspace, [("RUNNING", lines), (UNKNOWN, JobNotFound("no such job"))])
-    with pytest.raises(BrokenOffError, match="FORGOTTEN in mid-study"):
-        follow(session, tmp_path / "run")
-
-
 def test_the_site_that_died_is_named_and_the_run_can_go_on(workspace: Path, tmp_path: Path) -> None:
     events(workspace, lambda s: s.failed("site-2: its job process died, and with it the job", broken=True))
     with pytest.raises(BrokenOffError, match="^site-2: its job process died"):
@@ -224,15 +220,23 @@ def test_a_server_that_stays_away_is_one_line(workspace: Path, monkeypatch: pyte
         server.ask(lost)
 
 
-def test_a_site_that_was_started_anew_joins_after_the_round(workspace: Path, tmp_path: Path,
-                                                            monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("sites", "again"), [(None, " again"), (["site-1"], "")])
+def test_a_site_that_was_started_anew_or_is_new_joins_after_the_round(
+    sites: list[str] | None, again: str, workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new one once: where it is there the second time and still no part of the study, it does not fit."""
     monkeypatch.setattr(flare_session, "LOOK_AROUND", -1)
     lines = events(workspace, lambda s: s.round(1, "1/2 sites"), lambda s: s.paused())
-    session = ScriptedSession(workspace, [("RUNNING", [])] * 4 + [("RUNNING", lines), ("FINISHED:COMPLETED", [])])
-    session.connected = ["site-1", "site-2"]
-    with pytest.raises(PausedError, match="paused after round 1"):
-        follow(session, tmp_path / "run")
-    assert session.paused == 1
+    script = [("RUNNING", [])] * 4 + [("RUNNING", lines), ("FINISHED:COMPLETED", [])]
+    session, shown = ScriptedSession(workspace, []), io.StringIO()
+    session.connected, session.sites = ["site-1", "site-2"], sites
+    server, reader = linked(session, shown)
+    for _ in range(2):
+        session.script = list(script)
+        with pytest.raises(PausedError, match="paused after round 1"):
+            run_job(server, Path("job"), tmp_path / "run", reader)
+        reader.begin_again()
+    assert session.paused == shown.getvalue().count(f"site-2: is connected{again}; it joins") == (1 if sites else 2)
 
 
 @pytest.mark.parametrize(("status", "answer", "found"), [
