@@ -48,7 +48,10 @@ class Newcomers:
         """Take in the strangers of those who described themselves and fit."""
         strangers = {site: told for site, told in described.items() if site not in server.sites}
         for site, told in strangers.items():
-            server.models |= self.method.newcomer(server, site)
+            begun = self.method.newcomer(server, site)
+            server.models |= begun
+            # What was rounded off a model on its way down is none of one that has grown.
+            server.carry = {key: rest for key, rest in server.carry.items() if key.partition(":")[2] not in begun}
             server.sites = [*server.sites, site]
             server.samples = {**server.samples, site: told.samples["train"]}
             server.values["described"][site] = told.model_dump()

@@ -96,6 +96,11 @@ def test_every_other_method_takes_a_newcomer_in(name: str, tmp_path: Path) -> No
         assert super_model.sites == [*FIRST, LATE] and notes.count("4/4 sites") == 2
 
 
+def test_a_selector_that_travels_in_16_bits_grows_too(tmp_path: Path) -> None:
+    study = paper_study("fedsm", rounds=4, wire="bf16", selector={"optimizer": "synced-moments"}, **WELCOME)
+    assert federate(LateSites(study), tmp_path)[0].sites == [*FIRST, LATE]
+
+
 def test_sites_that_train_take_a_newcomer_in(tiny_root: Path, tmp_path: Path) -> None:
     study = parse_study({"method": "fedsm", "rounds": 3, "image_size": 32, "model": {"channels": [4, 8]}, **WELCOME})
     roots = dict.fromkeys(("site-1", "site-2", "site-3"), tiny_root)
