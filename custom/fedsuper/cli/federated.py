@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from fedsuper.cli.command import Command
-from fedsuper.cli.options import add_data, add_engine, add_out, add_super_model
+from fedsuper.cli.options import add_data, add_engine, add_out, add_super_model, seconds
 
 
 def _infer_options(parser: argparse.ArgumentParser) -> None:
@@ -25,7 +25,7 @@ def _infer_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--matrix", action="store_true", help="score every model on every site's test images instead of predicting"
     )
-    parser.add_argument("--timeout", type=float, default=3600, metavar="SECONDS", help="each site's deadline (3600)")
+    parser.add_argument("--timeout", type=seconds, default=3600, metavar="SECONDS", help="each site's deadline (3600)")
 
 
 def _infer(options: argparse.Namespace) -> int:

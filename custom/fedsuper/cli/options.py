@@ -36,6 +36,14 @@ def add_out(parser: argparse.ArgumentParser, metavar: str, help: str) -> None:
     parser.add_argument("--out", type=Path, required=True, metavar=metavar, help=help)
 
 
+def count(text: str) -> int:
+    """A number of things as an option takes it: 1 or more."""
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"must be 1 or more, got {text}")
+    return value
+
+
 def seconds(text: str) -> float:
     """A number of seconds as an option takes it: finite, 0 or more."""
     value = float(text)
@@ -56,7 +64,7 @@ def add_engine(parser: argparse.ArgumentParser, engines: Sequence[str]) -> None:
     """`--engine` and what goes with it: where the sites are and how many work at a time."""
     where = "; ".join(f"{name}: {ENGINES[name]}" for name in engines)
     parser.add_argument("--engine", choices=engines, default="sim", help=where)
-    parser.add_argument("--threads", type=int, metavar="N", help="sites at work at the same time (default: all)")
+    parser.add_argument("--threads", type=count, metavar="N", help="sites at work at the same time (default: all)")
     parser.add_argument("--gpus", metavar="0,1", help="sites are dealt out to these in turn")
     parser.add_argument("--kit", type=Path, metavar="DIR", help="the admin's start-up kit, for --engine prod")
 

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from fedsuper.cli.command import Command
-from fedsuper.cli.options import add_super_model
+from fedsuper.cli.options import add_super_model, count
 from fedsuper.errors import FedSuperError
 
 
@@ -15,8 +15,8 @@ def _adapt_options(parser: argparse.ArgumentParser) -> None:
     help = "a site folder: images/, and labels/ for a few of them"
     parser.add_argument("--data", type=Path, required=True, metavar="ROOT/SITE", help=help)
     parser.add_argument("--out", type=Path, metavar="SUPERMODEL2", help="the adapted super model is written here")
-    parser.add_argument("--suggest", type=int, metavar="N", help="name the N images most worth labeling, and stop")
-    parser.add_argument("--steps", type=int, default=60, metavar="N", help="so many steps, or fewer (default: 60)")
+    parser.add_argument("--suggest", type=count, metavar="N", help="name the N images most worth labeling, and stop")
+    parser.add_argument("--steps", type=count, default=60, metavar="N", help="so many steps, or fewer (default: 60)")
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="of batches and augmentation (default: 0)")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedsuper.cli.command import Command
-from fedsuper.cli.options import add_data, add_engine, add_out, add_set
+from fedsuper.cli.options import add_data, add_engine, add_out, add_set, count
 from fedsuper.display import closing_panel
 from fedsuper.errors import FedSuperError
 
@@ -72,7 +72,7 @@ def _add_rows(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", type=Path, metavar="STUDY.yaml", help="what all rows share (default: the defaults)")
     parser.add_argument("--seeds", metavar="0,1,2", help="every row once with each (default: 0)")
     parser.add_argument("--engine", choices=["local", "sim"], default="local", help="(default: local)")
-    parser.add_argument("--threads", type=int, metavar="N", help="sites at work at the same time (default: all)")
+    parser.add_argument("--threads", type=count, metavar="N", help="sites at work at the same time (default: all)")
     parser.add_argument(
         "--workers",
         type=int,

@@ -21,6 +21,21 @@ def test_methods_lists_every_method(capsys) -> None:
     assert all(re.search(rf"^{name}$", told, re.M) for name in METHODS)
 
 
+@pytest.mark.parametrize(("command", "option", "text"), [
+    *[(["watch", "m", "in", "out"], name, text) for name in ("--poll", "--settle") for text in ("-1", "nan", "inf")],
+    (["infer", "m", "--data", "d", "--out", "o"], "--timeout", "nan"),
+    (["infer", "m", "--data", "d", "--out", "o"], "--threads", "0"),
+    (["run", "s.yaml", "--data", "d", "--out", "o"], "--threads", "0"),
+    (["compare", "--data", "d"], "--threads", "-1"),
+    (["adapt", "m", "--data", "d"], "--steps", "0"),
+    (["adapt", "m", "--data", "d"], "--suggest", "-3"),
+])
+def test_numbers_that_make_no_sense_are_told_with_their_option(command, option: str, text: str, capsys) -> None:
+    with pytest.raises(SystemExit):
+        main([*command, option, text])
+    assert f"argument {option}: must be" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -37,6 +52,7 @@ def test_methods_lists_every_method(capsys) -> None:
         ["export", "nowhere", "--to", "pt2", "--out", "o"],
         ["job", "absent.yaml", "--out", "o"],
         ["bench", "no-such-bench", "--out", "o"],
+        ["serve", "nowhere", "--port", "99999"],
     ],
 )
 def test_mistakes_are_one_line_and_leave_nothing(arguments: list[str], tmp_path: Path, monkeypatch, capsys) -> None:

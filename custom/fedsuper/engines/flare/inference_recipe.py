@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pydantic import ValidationError
+
 from fedsuper.engines.flare.inference_controller import EvaluationController, InferenceController, ServingController
 from fedsuper.engines.flare.inference_executor import EvaluationExecutor, InferenceExecutor, ServingExecutor
 from fedsuper.engines.flare.recipe import SuperModelJob
+from fedsuper.errors import FedSuperError
 from fedsuper.federation.serving.request import OFFER
+from fedsuper.schema import first_problem
 
 
 class ServingRecipe(SuperModelJob):
@@ -14,7 +18,10 @@ class ServingRecipe(SuperModelJob):
     def __init__(self, name: str, controller: ServingController, executor: ServingExecutor) -> None:
         super().__init__(name, min_sites=1, gpus=0)
         self.title = controller.title
-        request = controller.request()  # a request that makes no sense is told here, not at the server
+        try:  # a request that makes no sense is told here, not at the server
+            request = controller.request()
+        except ValidationError as error:
+            raise FedSuperError(f"this cannot be asked of sites ({first_problem(error)})") from None
         self.job.to_server(controller, id="serving")
         self.job.to_clients(executor, tasks=[OFFER, request.task])
 

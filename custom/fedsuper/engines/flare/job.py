@@ -9,6 +9,7 @@ from typing import Any
 
 from fedsuper.config import Study
 from fedsuper.engines.flare.recipe import FedSuperRecipe, SuperModelJob
+from fedsuper.errors import FedSuperError
 from fedsuper.files import atomic_write_text
 
 
@@ -19,6 +20,8 @@ def write_job(study: Study, out: Path, custom: bool = True, resume: bool = False
 
 def write_recipe(recipe: SuperModelJob, out: Path, custom: bool = True) -> None:
     """Write any of FedSuper's recipes as a job folder; `custom=False` for machines that have an allow-list for it."""
+    if Path(out).is_dir() and any(Path(out).iterdir()) and not (Path(out) / "meta.json").exists():
+        raise FedSuperError(f"--out {out}: already holds something that is no job; name a new or an empty folder")
     if custom:
         recipe.mark_as_code()
     with tempfile.TemporaryDirectory(prefix="fedsuper-") as temporary:

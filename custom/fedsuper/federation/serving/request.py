@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from fedsuper.errors import FedSuperError
 from fedsuper.schema import Strict, first_problem
@@ -32,6 +32,12 @@ class Request(Strict):
     split: Literal["train", "val", "test", "all"] = "test"
     keep_gates: bool = False
     seconds: float = Field(3600, gt=0)
+
+    @model_validator(mode="after")
+    def _gates_of_a_mode_that_has_them(self) -> Request:
+        if self.keep_gates and self.mode != "route":
+            raise ValueError("keep_gates is for mode route")
+        return self
 
 
 class Lacking(Strict):

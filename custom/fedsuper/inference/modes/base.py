@@ -74,6 +74,7 @@ class Mode:
     name: ClassVar[str]
     Knobs: ClassVar[type[Strict]] = NoKnobs
     adapts: ClassVar[bool] = False
+    keeps_gates: ClassVar[bool] = False  # in `ModeOptions.routing_file`
     knobs: Strict
 
     def __init__(self, predictor: Predictor, options: ModeOptions) -> None:
@@ -82,6 +83,9 @@ class Mode:
         if self.adapts and predictor.study.prediction.tta:
             raise FedSuperError(f"mode {self.name} adapts itself to each image and takes no test-time augmentation; "
                                 "leave --tta out, or choose another mode")
+        if options.routing_file is not None and not self.keeps_gates:
+            raise FedSuperError(f"--routing {options.routing_file}: mode {self.name} has no gates to keep; "
+                                "use --mode route, or leave it out")
         self.knobs = self.Knobs.model_validate(predictor.study.modes.get(self.name, {}))
 
     @property

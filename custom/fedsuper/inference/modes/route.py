@@ -33,6 +33,7 @@ class Route(Mode):
     """
 
     name: ClassVar[str] = "route"
+    keeps_gates: ClassVar[bool] = True
     adapts: ClassVar[bool] = True
 
     def __init__(self, predictor: Predictor, options: ModeOptions) -> None:

@@ -24,6 +24,8 @@ def serve(super_model_folder: Path, port: int = 8000, host: str | None = None, u
     from fedsuper.inference.predictor import Predictor
     from fedsuper.inference.serve.gatekeeper import LOOPBACK, Door
 
+    if not 0 <= port <= 65535:  # the system would take the rest of a division by 65536
+        raise FedSuperError(f"--port {port}: ports go from 0 (any free one) to 65535")
     if upload_mb < 1:
         raise FedSuperError(f"--upload-mb {upload_mb}: at least 1 is needed")
     listener = _listen(host or LOCAL, port)

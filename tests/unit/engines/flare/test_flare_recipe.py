@@ -133,8 +133,9 @@ def test_jobs_that_use_a_super_model_are_apart_from_training(job: str) -> None:
 
 
 def test_a_request_that_makes_no_sense_is_told_before_it_is_submitted() -> None:
-    with pytest.raises(ValueError, match="gamma"):
-        InferenceRecipe("select", gamma=2.0)
+    for asked, words in (({"gamma": 2.0}, "gamma"), ({"seconds": 0}, "seconds"), ({"keep_gates": True}, "mode route")):
+        with pytest.raises(FedSuperError, match=words):
+            InferenceRecipe("select", **asked)
 
 
 def test_one_recipe_for_simulator_poc_and_production(tiny_study: Study, tmp_path: Path, monkeypatch) -> None:
@@ -157,6 +158,9 @@ def test_the_command_writes_a_job(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert main(["job", str(study), "--out", str(tmp_path / "job")]) == 0
     told = config(tmp_path / "job", "server")["workflows"][0]["args"]["study"]
     assert parse_study(told) == parse_study({"method": "fedavg", "rounds": 3})
+    assert main(["job", str(study), "--out", str(tmp_path / "job")]) == 0, "a job may be written again"
+    assert main(["job", str(study), "--out", str(tmp_path)]) == 2 and not (tmp_path / "app").exists()
+    assert "already holds something that is no job" in capsys.readouterr().err
 
 
 def test_a_job_is_laid_out_for_reading_and_stays_json() -> None:

@@ -208,6 +208,8 @@ def test_wrong_options_stop_before_anything_is_written(model: Path, tmp_path: Pa
     for mode, gamma in (("average", None), (None, 2.0), ("site:nobody", None)):
         with pytest.raises(FedSuperError):
             predict_paths(model, [tmp_path / "x.png"], tmp_path / "out", mode, gamma, stream=io.StringIO())
+    with pytest.raises(FedSuperError, match="mode global has no gates to keep"):
+        predict_paths(model, [tmp_path / "x.png"], tmp_path / "out", "global", routing_file=tmp_path / "gates")
     assert not (tmp_path / "out").exists()
 
 

@@ -19,7 +19,6 @@ from PIL import Image as Pillow
 from predict_inputs import saved
 from super_models import random_super_model
 
-from fedsuper.cli import main
 from fedsuper.errors import FedSuperError
 from fedsuper.files import PARTIAL
 from fedsuper.inference.artifact import save_super_model
@@ -157,14 +156,6 @@ def test_a_mistake_in_the_call_refuses_no_image(tmp_path: Path) -> None:
         with pytest.raises(FedSuperError, match=words):
             watch(tmp_path / "model", tmp_path / "inbox", tmp_path / "outbox", once=True, **options)
     assert image.exists() and not (tmp_path / "outbox").exists()
-
-
-@pytest.mark.parametrize("text", ["-1", "nan", "inf", "soon"])
-@pytest.mark.parametrize("option", ["--poll", "--settle"])
-def test_seconds_are_seconds(option: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["watch", "model", "inbox", "outbox", option, text])
-    assert option in capsys.readouterr().err
 
 
 def test_links_in_a_circle_and_pipes_are_passed_over(tmp_path: Path) -> None:
