@@ -21,6 +21,7 @@ from typing import IO, Any
 from fedsuper.errors import OS_ADVICE, FedSuperError
 
 LOCK = ".lock"  # names the process that owns a folder
+GLANCE = 0.1  # seconds that whoever asks for the owner may hold the lock
 PARTIAL = ".partial-"  # how the name of an unfinished file begins
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 LOOK_FOR_ROOM = 1.0  # seconds between two tries on a full disk
@@ -137,12 +138,12 @@ def forget_unfinished(folder: Path) -> None:
 def owned(folder: Path, what: str, patience: float = 0.0) -> Iterator[None]:
     """Be the folder's only owner for a while; a second one is told so, after `patience` seconds of waiting.
 
-    The lock dies with its process.
+    The lock dies with its process. `is_owned` holds it for an instant, so one more look is always taken.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / LOCK, "a+", encoding="utf-8") as file:
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + max(patience, GLANCE)
         while not _locked(file):
             if time.monotonic() >= deadline:
                 file.seek(0)
@@ -159,7 +160,7 @@ def owned(folder: Path, what: str, patience: float = 0.0) -> Iterator[None]:
 def is_owned(folder: Path) -> bool:
     """Whether a process is at work in a folder now."""
     try:
-        with open(Path(folder) / LOCK, "a+", encoding="utf-8") as file:
+        with open(Path(folder) / LOCK, encoding="utf-8") as file:
             return not _locked(file)  # a lock that was got goes with the file
     except OSError:
         return False

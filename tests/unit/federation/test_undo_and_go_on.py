@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,7 +18,7 @@ from fedsuper.core.state import State
 from fedsuper.errors import FedSuperError
 from fedsuper.federation.checkpoints import Resume
 from fedsuper.federation.messages import DESCRIBE, TRAIN, Message, SiteFailure
-from fedsuper.files import PARTIAL, owned
+from fedsuper.files import LOCK, PARTIAL, is_owned, owned
 
 
 def test_a_run_that_never_got_to_a_checkpoint_is_resumed_from_its_beginning(tmp_path: Path) -> None:
@@ -63,6 +65,18 @@ def test_two_owners_of_one_folder_are_one_too_many(tmp_path: Path) -> None:
         assert not torn.exists()
         federate(PaperSites(paper_study("fedavg")), tmp_path)
     federate(PaperSites(paper_study("fedavg")), tmp_path)
+
+
+def test_a_look_at_a_run_neither_marks_it_nor_keeps_an_owner_out(tmp_path: Path) -> None:
+    assert not is_owned(tmp_path) and not list(tmp_path.iterdir())
+    (tmp_path / LOCK).touch()
+    with open(tmp_path / LOCK, encoding="utf-8") as looking:
+        fcntl.flock(looking, fcntl.LOCK_EX)
+        release = threading.Timer(0.05, fcntl.flock, [looking, fcntl.LOCK_UN])
+        release.start()
+        with owned(tmp_path, "a run", patience=60):
+            assert is_owned(tmp_path)
+        release.join()
 
 
 def test_the_lock_dies_with_its_process(tmp_path: Path) -> None:

@@ -16,11 +16,12 @@ from fedsuper.federation.messages import Message
 from fedsuper.federation.serving.held_models import HeldModels
 from fedsuper.federation.serving.request import MINIMUM, OFFER, SUMMARIES, Lacking, Request
 from fedsuper.federation.serving.work import NO_IMAGES, REFUSED, Work, run
-from fedsuper.files import atomic_write_text, read_json
+from fedsuper.files import atomic_write_text, cut_back, read_json
 from fedsuper.inference.artifact import safe_name
 
 POLL = 0.2
 LOG = "serving.log"
+LONGEST_LOG = 5_000_000
 
 
 @dataclass
@@ -78,6 +79,7 @@ class ServingSite:
     def _run_child(self, work: Path, seconds: float) -> int | None:
         """The exit code of the working process, None where it was ended for being late or no longer wanted."""
         command = [sys.executable, "-m", "fedsuper.federation.serving.work", str(work)]
+        cut_back(self.folder / LOG, LONGEST_LOG)
         with open(self.folder / LOG, "ab") as log:
             process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log)
         deadline = time.monotonic() + seconds

@@ -16,6 +16,7 @@ from serving_sites import RecordingExchange, serving_site
 from fedsuper.errors import FedSuperError
 from fedsuper.federation.messages import Message, SiteFailure
 from fedsuper.federation.serving.request import PREDICT
+from fedsuper.federation.serving.site import LOG, LONGEST_LOG
 
 
 def test_a_site_without_images_and_one_with_bad_ones_are_named(folder: Path, own_root: Path, tmp_path: Path) -> None:
@@ -44,6 +45,8 @@ def test_a_killed_process_costs_its_site_the_request_only(folder: Path, tiny_roo
     first = serving_site("site-1", tiny_root, tmp_path, isolated=True)
     exchange = RecordingExchange({"site-1": first, "site-2": serving_site("site-2", tiny_root, tmp_path)})
     victim = str(tmp_path / "site-1" / "serving" / "work.json")
+    first.folder.mkdir(parents=True)
+    (first.folder / LOG).write_bytes(b"x" * (LONGEST_LOG + 1))  # it begins anew before it grows further
     done = threading.Event()
 
     def kill() -> None:
@@ -62,6 +65,7 @@ def test_a_killed_process_costs_its_site_the_request_only(folder: Path, tiny_roo
         done.set()
         killer.join()
     assert "its process died (exit -9)" in told["failed"]["site-1"]
+    assert (first.folder / f"{LOG}.1").stat().st_size > LONGEST_LOG > (first.folder / LOG).stat().st_size
     assert list(told["sites"]) == ["site-2"]
 
 
