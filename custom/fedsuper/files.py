@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import io
 import json
 import os
 import re
@@ -36,10 +37,11 @@ def atomic_write(path: Path, write: Callable[[Path], None]) -> None:
     user's umask gives to new files. A full or forbidden disk is an OSError that names `path`.
     """
     path = Path(path)
-    # The ending is kept so that writers that choose a format by suffix (pillow, nibabel) work unchanged.
-    temporary = path.with_name(f"{PARTIAL}{secrets.token_hex(8)}{''.join(path.suffixes[-2:])}")
+    temporary = _beside(path)
     try:
-        rights = _create(temporary)
+        file_number = _create(temporary)
+        rights = os.fstat(file_number).st_mode
+        os.close(file_number)
     except OSError as error:
         raise _about(path, error) from error
     try:
@@ -94,17 +96,22 @@ def with_room(write: Callable[[], None], seconds: float, note: Callable[[str], N
             return
 
 
+def _beside(path: Path) -> Path:
+    """A new name in the folder of `path`.
+
+    The ending is kept so that writers that choose a format by suffix (pillow, nibabel) work unchanged.
+    """
+    return path.with_name(f"{PARTIAL}{secrets.token_hex(8)}{''.join(path.suffixes[-2:])}")
+
+
 def _create(path: Path) -> int:
-    """Make a new, empty file, and its folder where there is none; returns the rights it got."""
+    """Open a new, empty file for writing, in a new folder where there is none."""
+    how = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_CLOEXEC", 0)
     try:
-        file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
+        return os.open(path, how, 0o666)
     except FileNotFoundError:
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
-    try:
-        return os.fstat(file).st_mode
-    finally:
-        os.close(file)
+        return os.open(path, how, 0o666)
 
 
 def _about(path: Path, error: BaseException) -> BaseException:
@@ -184,12 +191,25 @@ def cut_back(path: Path, longest: int) -> bool:
 
 
 def atomic_write_bytes(path: Path, data: bytes) -> None:
-    """Write `data` to `path`, whole or not at all."""
+    """Write `data` to `path`, whole or not at all; with half the system calls of `atomic_write`."""
+    path = Path(path)
+    temporary = _beside(path)
+    try:
+        with open(_create(temporary), "wb", buffering=0) as file:
+            _write_all(file, data)
+            if not getattr(_thread, "unhurried", False):
+                os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException as error:
+        temporary.unlink(missing_ok=True)
+        raise _about(path, error) from error
 
-    def write(temporary: Path) -> None:
-        temporary.write_bytes(data)
 
-    atomic_write(path, write)
+def _write_all(file: io.RawIOBase, data: bytes) -> None:
+    """A single write may take a part only (2 GB on Linux)."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[file.write(rest) or 0 :]
 
 
 def atomic_write_text(path: Path, text: str) -> None:

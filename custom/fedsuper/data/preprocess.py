@@ -30,7 +30,7 @@ def prepare_image(image: Image, p: Preprocess, channels: int) -> torch.Tensor:
     A constant image becomes zeros.
     """
     square = _squares(match_channels(image.array, channels, image.path), p.image_size)
-    if p.scope == "volume":
+    if p.scope == "volume" or len(square) == 1:
         square = _normalize(square, p.normalize)
     else:
         square = torch.stack([_normalize(one, p.normalize) for one in square])
@@ -86,22 +86,25 @@ def regions_to_labels(
 
 
 def _labels(p: np.ndarray, regions: Mapping[str, tuple[int, ...]], threshold: float) -> np.ndarray:
-    values = [0, *sorted({value for covered in regions.values() for value in covered})]
-    members = np.array([[value in covered for covered in regions.values()] for value in values])
-    bits = 1 << np.arange(len(regions), dtype=np.int64)
-    codes = np.zeros(p.shape[:3], dtype=np.uint8 if len(regions) <= 8 else np.int64)
-    for index in range(len(regions)):
-        codes |= (p[..., index] >= threshold).astype(codes.dtype) << index
-    labels = np.zeros(codes.shape, dtype=np.uint8)
-    present = np.unique(codes) if len(regions) > 8 else np.flatnonzero(np.bincount(codes.ravel()))
-    for code in present.tolist():
-        wanted = (code & bits) != 0
-        exact = (members == wanted).all(axis=1)
-        if exact.any():
-            if (value := values[int(exact.argmax())]) != 0:  # 0 is there already
-                labels[codes == code] = value
+    values, members, said = _codebook(tuple(map(tuple, regions.values())))
+    count = members.shape[1]
+    bits = 1 << np.arange(count, dtype=np.int64)
+    if count <= 8:
+        codes = (p[..., 0] >= threshold).view(np.uint8)
+        for index in range(1, count):
+            codes |= (p[..., index] >= threshold).view(np.uint8) << np.uint8(index)
+        table = bytes(said.get(code, 0) for code in range(256))
+        labels = np.frombuffer(bytearray(codes).translate(table), dtype=np.uint8).reshape(codes.shape)
+    else:
+        codes = (p >= threshold) @ bits
+        labels = np.zeros(codes.shape, dtype=np.uint8)
+        for code, value in said.items():
+            labels[codes == code] = value
+    possible = range(1 << count) if count <= 3 else np.unique(codes).tolist()
+    for code in possible:
+        if code in said or not (here := codes == code).any():
             continue
-        here = codes == code
+        wanted = (code & bits) != 0
         containing = (members | ~wanted).all(axis=1)
         candidates = np.flatnonzero(containing if containing.any() else np.ones(len(values), dtype=bool))
         clipped = np.clip(p[here], 1e-6, 1 - 1e-6)
@@ -110,9 +113,25 @@ def _labels(p: np.ndarray, regions: Mapping[str, tuple[int, ...]], threshold: fl
     return labels
 
 
+@lru_cache(maxsize=16)
+def _codebook(regions: tuple[tuple[int, ...], ...]) -> tuple[list[int], np.ndarray, dict[int, int]]:
+    """The label values, `[values, regions]` whether each is in each, and the smallest value that says a set of regions.
+
+    A set of regions is a number: region r is its bit r.
+    """
+    values = [0, *sorted({value for covered in regions for value in covered})]
+    members = np.array([[value in covered for covered in regions] for value in values])
+    said = {sum(int(inside) << bit for bit, inside in enumerate(members[place])): values[place]
+            for place in reversed(range(len(values)))}
+    return values, members, said
+
+
 def _squares(stack: np.ndarray, side: int) -> torch.Tensor:
     """The planes of `[Z, C, H, W]` at `side` by `side`: one by one, so that no large image is in float32 as a whole."""
     squares = torch.empty(*stack.shape[:2], side, side)
+    if stack.shape[2:] == (side, side):
+        squares.numpy()[:] = stack
+        return squares
     for index in np.ndindex(stack.shape[:2]):
         plane = torch.from_numpy(np.ascontiguousarray(stack[index], dtype=np.float32))
         squares[index] = _resize(plane[None, None], (side, side))[0, 0]
@@ -135,9 +154,10 @@ def _normalize(values: torch.Tensor, how: Normalize) -> torch.Tensor:
         first, last = np.percentile(wide.numpy(), WINDOW)
         wide = wide.clamp(first, last)
         low, span = torch.tensor(first), torch.tensor(last - first)
-    if span <= 1e-6 * wide.abs().max():  # constant, up to what float32 can tell
+    least, most = wide.aminmax()
+    if span <= 1e-6 * max(abs(float(least)), abs(float(most))):  # constant, up to what float32 can tell
         return torch.zeros_like(values)
-    return ((wide - low) / span).float()
+    return wide.sub_(low).div_(span).float()
 
 
 def _with_neighbors(stack: torch.Tensor) -> torch.Tensor:

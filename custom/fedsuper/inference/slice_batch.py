@@ -44,9 +44,9 @@ class SliceBatch:
 
     def logits(self, expert: str, rows: torch.Tensor | None = None) -> torch.Tensor:
         """The expert's logits for the slices `rows` (indices; all of them by default)."""
-        rows = torch.arange(len(self)) if rows is None else rows
         if not self.keep:
             return self._run(expert, rows)
+        rows = torch.arange(len(self)) if rows is None else rows
         known = self._known.setdefault(expert, torch.zeros(len(self), dtype=torch.bool))
         missing = rows[~known[rows]]
         if len(missing):
@@ -56,13 +56,14 @@ class SliceBatch:
             known[missing] = True
         return self._logits[expert][rows]
 
-    def _run(self, expert: str, rows: torch.Tensor) -> torch.Tensor:
-        return torch.cat([self.predictor.logits(expert, self.images[part]) for part in self._together(rows)])
-
-    def _together(self, rows: torch.Tensor) -> list[torch.Tensor]:
-        """The rows that may share a pass: all of them, but only those of one image where a pass shares statistics."""
+    def _run(self, expert: str, rows: torch.Tensor | None) -> torch.Tensor:
         if self.predictor.study.prediction.norm_statistics != "batch":
-            return [rows]
+            return self.predictor.logits(expert, self.images if rows is None else self.images[rows])
+        rows = torch.arange(len(self)) if rows is None else rows
+        return torch.cat([self.predictor.logits(expert, self.images[part]) for part in self._of_one_image(rows)])
+
+    def _of_one_image(self, rows: torch.Tensor) -> list[torch.Tensor]:
+        """The rows that may share a pass where a pass shares statistics: those of one image."""
         ends = torch.tensor(self.sizes).cumsum(0)
         return list(rows.split(torch.bincount(torch.bucketize(rows, ends, right=True)).tolist()))
 

@@ -24,26 +24,49 @@ class _Enough(Exception):  # noqa: N818  (no error: what is needed of the net ha
     """The rest of the net need not run."""
 
 
+class QuickInstanceNorm(nn.Module):
+    """(x - mean) / sqrt(var + eps) over pixels, as `nn.InstanceNorm2d` up to rounding, in a quarter of its time."""
+
+    def __init__(self, eps: float) -> None:
+        super().__init__()
+        self.eps = eps
+
+    def forward(self, maps: torch.Tensor) -> torch.Tensor:
+        """Every map of `[N, C, H, W]` with mean 0 and spread 1."""
+        pixels = maps.flatten(2)
+        centered = pixels - pixels.mean(dim=2, keepdim=True)
+        spread = centered.square().mean(dim=2, keepdim=True).add_(self.eps).rsqrt_()
+        return centered.mul_(spread).view_as(maps)
+
+
 class ImageFeatures(nn.Module):
-    """phi of a batch `[N, C, H, W]` as `[N, d]`, computed with a segmentation net's first convolutions."""
+    """phi of a batch `[N, C, H, W]` as `[N, d]`, computed with a segmentation net's first convolutions.
+
+    The net is its own: what lies between the convolutions is exchanged for what is faster.
+    """
 
     def __init__(self, net: nn.Module) -> None:
         super().__init__()
         self.net = net
+        for parent in list(net.modules()):
+            for name, child in parent.named_children():
+                if type(child) is nn.InstanceNorm2d and not (child.affine or child.track_running_stats):
+                    setattr(parent, name, QuickInstanceNorm(child.eps))
         self.layers = [module for module in net.modules() if isinstance(module, nn.Conv2d)][:LAYERS]
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """The features of every image."""
-        return torch.cat([*map(moments, self._first_outputs(images)), input_statistics(images.float())], dim=1)
+        return torch.cat([*self._first_moments(images), input_statistics(images.float())], dim=1)
 
-    def _first_outputs(self, images: torch.Tensor) -> list[torch.Tensor]:
+    def _first_moments(self, images: torch.Tensor) -> list[torch.Tensor]:
+        """Taken as soon as a convolution has written, while its maps are still in the processor's cache."""
         seen: dict[nn.Module, torch.Tensor] = {}
         mine = threading.get_ident()  # hooks are called by every thread that runs the net
 
         def keep(layer: nn.Module, _: object, output: torch.Tensor) -> None:
             if threading.get_ident() != mine:
                 return
-            seen[layer] = output.float()
+            seen[layer] = moments(output.float())
             # A tracer cannot be left half-way; it drops what nothing reads by itself.
             if len(seen) == len(self.layers) and not torch.compiler.is_exporting():
                 raise _Enough
@@ -63,7 +86,7 @@ def moments(maps: torch.Tensor) -> torch.Tensor:
     """Mean and standard deviation over pixels of `[N, C, H, W]`: `[N, 2C]`."""
     pixels = maps.flatten(2)
     mean = pixels.mean(dim=2)
-    spread = (pixels - mean[..., None]).square().mean(dim=2).sqrt()  # ten times faster than torch's own std
+    spread = (pixels - mean[..., None]).square_().mean(dim=2).sqrt_()  # ten times faster than torch's own std
     return torch.cat([mean, spread], dim=1)
 
 
@@ -73,10 +96,11 @@ def input_statistics(images: torch.Tensor) -> torch.Tensor:
     grid = images[:, :, ::apart, ::apart].flatten(2)
     ranks = [round(point * (grid.shape[2] - 1)) for point in QUANTILES]
     quantiles = order_statistics(grid, ranks).flatten(1)
-    across = images.diff(dim=3).abs().mean(dim=(2, 3))
-    down = images.diff(dim=2).abs().mean(dim=(2, 3))
-    beside = images[:, :, :-2, 1:-1] + images[:, :, 2:, 1:-1] + images[:, :, 1:-1, :-2] + images[:, :, 1:-1, 2:]
-    curved = (beside - 4 * images[:, :, 1:-1, 1:-1]).abs().mean(dim=(2, 3))
+    across = (images[..., 1:] - images[..., :-1]).abs_().mean(dim=(2, 3))
+    down = (images[:, :, 1:] - images[:, :, :-1]).abs_().mean(dim=(2, 3))
+    beside = images[:, :, :-2, 1:-1] + images[:, :, 2:, 1:-1]
+    beside.add_(images[:, :, 1:-1, :-2]).add_(images[:, :, 1:-1, 2:])
+    curved = beside.sub_(images[:, :, 1:-1, 1:-1], alpha=4).abs_().mean(dim=(2, 3))
     return torch.cat([moments(images), quantiles, across, down, curved], dim=1)
 
 

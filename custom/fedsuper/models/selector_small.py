@@ -33,10 +33,19 @@ class SmallSelector(nn.Module):
     def features(self, x: Tensor) -> Tensor:
         """The pooled embedding (image, feature) that the head classifies."""
         height, width = (min(length, LARGEST_INPUT) for length in x.shape[-2:])
-        maps = self.body(functional.adaptive_avg_pool2d(x, (height, width)))
+        maps = self.body(_shrunk(x, height, width))
         return torch.cat([maps.mean((2, 3)), maps.var((2, 3), unbiased=False).add(1e-6).sqrt()], 1)
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits (image, site)."""
         logits: Tensor = self.head(self.features(x))
         return logits
+
+
+def _shrunk(x: Tensor, height: int, width: int) -> Tensor:
+    """The mean of every cell of a grid; where cells have 2^n pixels a faster way gives the same bits."""
+    down, across = x.shape[-2] // height, x.shape[-1] // width
+    even = x.shape[-2] == down * height and x.shape[-1] == across * width and (down * across).bit_count() == 1
+    if even and not torch.is_grad_enabled():
+        return functional.avg_pool2d(x, (down, across))
+    return functional.adaptive_avg_pool2d(x, (height, width))

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fedsuper.models.build import build_segmentation
-from fedsuper.models.features import PER_CHANNEL, ImageFeatures, input_statistics, moments
+from fedsuper.models.features import PER_CHANNEL, ImageFeatures, QuickInstanceNorm, input_statistics, moments
 from fedsuper.models.net import NetSettings
 from fedsuper.models.nets.plain_unet import PlainUNetSettings
 from fedsuper.models.nets.unet import UNetSettings
@@ -53,3 +53,10 @@ def test_input_statistics_are_what_they_say() -> None:
     assert std == pytest.approx(float(ramp.std(correction=0))) and low < median < high
     assert median == pytest.approx(float(ramp.median()), abs=1)
     assert input_statistics(IMAGES).shape == (7, 3 * PER_CHANNEL)
+
+
+def test_the_quick_norm_is_the_nets_own_up_to_rounding() -> None:
+    maps = 5 * IMAGES + 40  # far from zero, as a convolution of bright images is
+    torch.testing.assert_close(QuickInstanceNorm(1e-5)(maps), torch.nn.InstanceNorm2d(3)(maps), rtol=1e-4, atol=1e-5)
+    extractor = ImageFeatures(build_segmentation(UNetSettings(channels=(4, 8)), 3, 2))
+    assert not any(isinstance(module, torch.nn.InstanceNorm2d) for module in extractor.modules())

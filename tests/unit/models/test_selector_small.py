@@ -61,3 +61,11 @@ def test_forty_steps_on_the_averaged_gradient_tell_six_hospitals_apart() -> None
     with torch.no_grad():
         recall = [(net(images).argmax(1) == label).float().mean().item() for label, images in enumerate(test)]
     assert np.mean(recall) >= 0.95
+
+
+@pytest.mark.parametrize("side", [64, 128, 192, 256])
+def test_without_gradients_the_logits_have_the_same_bits(side: int) -> None:
+    selector, images = SmallSelector(3, 4), torch.randn(2, 3, side, side, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        quick = selector(images)
+    assert torch.equal(quick, selector(images).detach())

@@ -10,10 +10,11 @@ import numpy as np
 from PIL import Image as Pillow
 from PIL import ImageOps, UnidentifiedImageError
 
+from fedsuper.data.images import plain_png
 from fedsuper.data.images.decoding import check_size, decoding
 from fedsuper.data.images.wide_color import is_wide, read_wide
 from fedsuper.data.problems import DataProblem
-from fedsuper.files import atomic_write
+from fedsuper.files import atomic_write_bytes
 
 FORMATS = ("PNG", "JPEG", "TIFF", "BMP")  # pillow opens MPO, a JPEG with previews, as JPEG
 ORIENTATION_TAG = 0x0112
@@ -22,6 +23,9 @@ GRAY_MODES = {"1", "L", "I", "F", "I;16", "I;16B", "I;16L", "I;16N"}
 
 def read_pixels(path: Path) -> np.ndarray:
     """The pixels `[H, W, C]` of a photograph: upright by its EXIF tag, C = 1 or 3, alpha dropped."""
+    with decoding(path):
+        if (pixels := plain_png.decode(path)) is not None:
+            return pixels
     with _opened(path) as picture:
         if is_wide(path, picture):
             return read_wide(path, _orientation(picture))
@@ -51,7 +55,7 @@ def exif_orientation(path: Path) -> int:
 
 def write_png(path: Path, mask: np.ndarray) -> None:
     """Write label values `[H, W]` as an 8-bit gray PNG, whole or not at all."""
-    atomic_write(path, lambda temporary: Pillow.fromarray(mask.astype(np.uint8)).save(temporary, format="PNG"))
+    atomic_write_bytes(path, plain_png.encode(mask.astype(np.uint8, copy=False)))
 
 
 @contextmanager

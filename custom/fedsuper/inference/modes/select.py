@@ -76,9 +76,11 @@ def gamma_of(predictor: Predictor, selection: Selection | None = None) -> float:
 
 def by_expert(batch: SliceBatch, chosen: list[str], q: torch.Tensor | None) -> Outcome:
     """Run each expert once, on the slices that chose it."""
+    if len(set(chosen)) == 1:  # nothing to gather, nothing to put back
+        return Outcome(batch.logits(chosen[0]).sigmoid_(), chosen, q)
     regions = len(batch.predictor.task.regions)
     probabilities = torch.empty(len(batch), regions, *batch.images.shape[-2:])
     for name in dict.fromkeys(chosen):
         rows = torch.tensor([row for row, choice in enumerate(chosen) if choice == name])
-        probabilities[rows] = batch.logits(name, rows).sigmoid()
+        probabilities[rows] = batch.logits(name, rows).sigmoid_()
     return Outcome(probabilities, chosen, q)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from fedsuper.data.images.io import Image
 from fedsuper.files import atomic_write
 
 if TYPE_CHECKING:
+    from PIL import ImageFont
     from PIL.Image import Image as Picture
 
 COLORS = np.array([[0, 0, 0], [0, 190, 120], [70, 170, 255], [255, 170, 0], [230, 70, 160], [160, 220, 60]])
@@ -49,7 +51,7 @@ class ContactSheet:
         tile.paste(picture, ((SIDE - picture.width) // 2, (SIDE - picture.height) // 2))
         draw = ImageDraw.Draw(tile)
         for line, text in enumerate((image.path.name, model)):
-            draw.text((4, SIDE + 1 + 13 * line), _latin(text), fill=RED if review else "white")
+            draw.text((4, SIDE + 1 + 13 * line), _latin(text), fill=RED if review else "white", font=_font())
         if review:
             draw.rectangle((0, 0, SIDE - 1, SIDE + CAPTION - 1), outline=RED, width=BORDER)
         self.tiles[number] = tile
@@ -69,7 +71,7 @@ class ContactSheet:
 def as_rgb(pixels: np.ndarray) -> np.ndarray:
     """A slice `[C, H, W]` in any intensities as 8-bit RGB `[H, W, 3]`, by a percentile window over all channels."""
     planes = pixels if len(pixels) == 3 else np.repeat(pixels[:1], 3, axis=0)
-    step = max(1, 2 * max(planes.shape) // SIDE)  # a grid of pixels tells the window as well as all of them
+    step = max(1, 3 * max(planes.shape) // SIDE)  # a grid of pixels tells the window as well as all of them
     low, high = np.percentile(planes[:, ::step, ::step], (0.5, 99.5)).astype(np.float32)
     stretched = (planes.transpose(1, 2, 0) - low) * (255 / max(high - low, 1e-6))
     return np.asarray(stretched.round().clip(0, 255), np.uint8)
@@ -87,6 +89,14 @@ def overlay(picture: np.ndarray, labels: np.ndarray) -> np.ndarray:
     colors = COLORS[(labels[inside].astype(int) - 1) % (len(COLORS) - 1) + 1]
     drawn[inside] = np.where(border[inside][:, None], colors, (0.8 * picture[inside] + 0.2 * colors).round())
     return drawn
+
+
+@cache
+def _font() -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
+    """Pillow's own font, unpacked once and not for every tile."""
+    from PIL import ImageFont
+
+    return ImageFont.load_default()
 
 
 def _latin(text: str, limit: int = 30) -> str:
