@@ -17,6 +17,12 @@ def peak_megabytes() -> float:
     return found if found is not None else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / MEGABYTE
 
 
+def resident_megabytes() -> float:
+    """What it holds now, shared pages of files not counted; the peak where the kernel does not tell."""
+    found = _told("RssAnon:")
+    return found if found is not None else peak_megabytes()
+
+
 def scratch_megabytes(work: Callable[[], object], made: float) -> float:
     """How far memory rises above what was held before and the `made` megabytes that the work hands back."""
     gc.collect()

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from fedsuper.bench.peak_memory import MEGABYTE, scratch_megabytes
+from fedsuper.bench.resting_models import LARGE_MEMORY, LARGE_NET, LARGE_SITES, compared
 from fedsuper.config import Study
 from fedsuper.config.reading import parse_study
 from fedsuper.core.state import State
@@ -41,15 +42,19 @@ def run(out: Path) -> dict[str, Any]:
     few, many = (cost(SMALL, count) for count in (MANY // 4, MANY))
     uneven = many["least_seconds"] / (4 * few["least_seconds"])
     most = found[str(SITES[-1])]
+    rest = compared(study_with(PAPER), study_with(SMALL), TASK, SITES, out)
     return {
         "setting": f"FedSM, UNet 16..256 with two residual units, K = {', '.join(found)}; 1 thread",
         "sites": found | {f"{MANY} (small net)": many},
         "time_of_384_over_4_times_96": uneven,
+        "models_at_rest": rest,
         "promises": {
             f"K = {SITES[-1]} within {MOST_PASSES:g} numpy passes over the same bytes": most["passes"] <= MOST_PASSES,
             f"scratch of at most {MOST_MODELS:g} models": all(
                 each["scratch_models"] <= MOST_MODELS for each in found.values()),
             "time is linear in K up to 384": uneven <= MOST_UNEVEN,
+            f"{LARGE_SITES} sites of {LARGE_NET:g} MB fit in {LARGE_MEMORY:g} MB at rest on disk, by the estimate":
+                rest["estimate_megabytes"] <= LARGE_MEMORY,
         },
     }
 
@@ -76,9 +81,14 @@ def cost(net: dict[str, Any], count: int) -> dict[str, float]:
     }
 
 
+def study_with(net: dict[str, Any]) -> Study:
+    """FedSM with this net and the closed-form selector."""
+    return parse_study({"method": "fedsm", "model": net, "selector": {"kind": "statistics"}})
+
+
 def round_of(net: dict[str, Any], count: int) -> tuple[Server, dict[str, Update]]:
     """A server in mid-study and what `count` sites sent it: models near one another, as after an epoch."""
-    study: Study = parse_study({"method": "fedsm", "model": net, "selector": {"kind": "statistics"}})
+    study = study_with(net)
     first = first_segmentation(study, TASK)
     random = torch.Generator().manual_seed(0)
 

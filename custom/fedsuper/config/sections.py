@@ -74,8 +74,8 @@ class ComputeConfig(Strict):
 
 class FederationConfig(Strict):
     """Tolerance: how many sites a round needs, how long it waits for them (seconds), how far it trusts them, how often
-    a run that was broken off starts again by itself, how many megabytes each site may be sent and asked for, and how
-    many models of the finished super model each is handed over."""
+    a run that was broken off starts again by itself, how many megabytes each site may be sent and asked for, where
+    the server's models rest, and how many of the finished super model each site is handed over."""
 
     min_sites: int = Field(1, ge=1)
     round_timeout: int = Field(3600, ge=1)
@@ -86,6 +86,7 @@ class FederationConfig(Strict):
     keep_rounds: int = Field(5, ge=2)
     restarts: int = Field(3, ge=0, le=100)
     traffic_budget: float | None = Field(None, gt=0)
+    models: Literal["memory", "disk"] = "memory"
     handover: Annotated[int, Field(ge=2)] | Literal["all", "own"] = 16
 
 

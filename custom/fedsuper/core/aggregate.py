@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from fedsuper.core.state import State, blocks_of, check_alike, combine, is_float
+from fedsuper.core.state import State, blocks_of, check_alike, combine, is_float, room_like
 from fedsuper.errors import FedSuperError
 
 BETAS, EPSILON = (0.9, 0.999), 1e-8
@@ -53,12 +53,11 @@ def soft_pull(states_by_site: Mapping[str, Mapping[str, torch.Tensor]], lam: flo
         check_alike(states_by_site[site], states_by_site[sites[0]], site)
     count = len(sites)
     if count == 1 or lam == 1.0:
-        return {site: {name: tensor.clone() for name, tensor in states_by_site[site].items()} for site in sites}
+        return {site: {name: room_like(tensor).copy_(tensor) for name, tensor in states_by_site[site].items()}
+                for site in sites}
     own = (count * lam - 1) / (count - 1)
-    pulled = {
-        site: {name: torch.empty(tensor.shape, dtype=tensor.dtype) for name, tensor in state.items()}
-        for site, state in states_by_site.items()
-    }
+    pulled = {site: {name: room_like(tensor) for name, tensor in state.items()}
+              for site, state in states_by_site.items()}
     for name in states_by_site[sites[0]]:
         _pull_entry([states_by_site[site][name] for site in sites], [pulled[site][name] for site in sites], own)
     return pulled

@@ -7,7 +7,9 @@ BatchNorm's `num_batches_tracked`) are counters and are never averaged.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import torch
 
@@ -15,7 +17,31 @@ from fedsuper.errors import FedSuperError
 
 State = dict[str, torch.Tensor]
 Models = dict[str, State]
+Blank = Callable[[Sequence[int], torch.dtype], torch.Tensor]
+# Where room for models is made now: None is memory, as torch has it.
+_room: ContextVar[Blank | None] = ContextVar("room", default=None)
 BLOCK = 65_536  # numbers that are worked on at a time: in float64 they stay in a core's cache
+
+
+@contextmanager
+def room_for_models(blank: Blank | None) -> Iterator[None]:
+    """Within it, models that outlive a round are made with `blank(shape, dtype)` instead of in memory."""
+    token = _room.set(blank)
+    try:
+        yield
+    finally:
+        _room.reset(token)
+
+
+def room_like(tensor: torch.Tensor) -> torch.Tensor:
+    """An unwritten tensor of the same shape and type, where models rest now."""
+    blank = _room.get()
+    return torch.empty(tensor.shape, dtype=tensor.dtype) if blank is None else blank(tensor.shape, tensor.dtype)
+
+
+def laid_down(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor where models rest now: itself in memory, elsewhere a copy."""
+    return tensor if _room.get() is None else room_like(tensor).copy_(tensor)
 
 
 def clone(state: Mapping[str, torch.Tensor]) -> State:
@@ -76,7 +102,7 @@ def combine(states: Sequence[Mapping[str, torch.Tensor]], weights: Sequence[floa
     result: State = {}
     for name, first in states[0].items():
         if is_float(first):
-            result[name] = torch.empty(first.shape, dtype=first.dtype)
+            result[name] = room_like(first)
             for target, *parts in blocks_of([result[name], *(state[name] for state in states)]):
                 total = torch.zeros(len(target), dtype=torch.float64)
                 for part, weight in zip(parts, weights, strict=True):

@@ -12,7 +12,7 @@ from fedsuper.core.supermodel import SuperModel
 from fedsuper.data.layout import find_sites
 from fedsuper.errors import FedSuperError
 from fedsuper.federation.checkpoints import Resume
-from fedsuper.federation.messages import Message, SiteFailure
+from fedsuper.federation.messages import Message, Rest, SiteFailure, as_it_is
 from fedsuper.federation.progress import Progress
 from fedsuper.federation.server_loop import Federation
 from fedsuper.federation.site_data import POOLED_SITE
@@ -31,6 +31,7 @@ class LocalExchange:
 
     def __init__(self, workers: dict[str, SiteWorker], threads: int | None = None) -> None:
         self.workers = workers
+        self.rest: Rest = as_it_is
         self.threads = threads or min(len(workers), os.cpu_count() or 1)
 
     @property
@@ -45,7 +46,9 @@ class LocalExchange:
         if site not in self.workers:
             return SiteFailure("it is not connected: its folder is not in the data root", absent=True)
         try:
-            return self.workers[site].handle(task, message)
+            reply = self.workers[site].handle(task, message)
+            reply.models = {role: self.rest(state) for role, state in reply.models.items()}
+            return reply
         except FedSuperError as problem:
             return SiteFailure(str(problem))
 

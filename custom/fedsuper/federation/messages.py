@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -16,6 +16,14 @@ HANDOVER = "handover"  # a share of the super model goes to every site; feature 
 CALIBRATE = "calibrate"  # all sites' sums and the server's choices go to every site; counts come back
 SETTLE = "settle"  # gamma and manifest go to every site; its test scores come back
 TASKS = (DESCRIBE, TRAIN, FINISH, HANDOVER, CALIBRATE, SETTLE)
+
+
+Rest = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+def as_it_is(tensors: dict[str, Any]) -> dict[str, Any]:
+    """Answers stay in memory."""
+    return tensors
 
 
 @dataclass
@@ -43,7 +51,12 @@ class SiteFailure:
 
 
 class Exchange(Protocol):
-    """How a server reaches its sites: one call is one message to each named site and back, side by side."""
+    """How a server reaches its sites: one call is one message to each named site and back, side by side.
+
+    `rest` is called with the tensors of every answer as it arrives, and gives those that are kept in their place.
+    """
+
+    rest: Rest
 
     @property
     def sites(self) -> list[str]:

@@ -32,6 +32,7 @@ from fedsuper.federation.newcomers import Newcomers, joined
 from fedsuper.federation.outlet.noise import check_coverage, sums_noise
 from fedsuper.federation.precision.downward import going_down
 from fedsuper.federation.progress import Progress
+from fedsuper.federation.resting import resting
 from fedsuper.files import owned
 from fedsuper.methods import create_method
 from fedsuper.methods.protocol.phases import round_is_due
@@ -75,7 +76,7 @@ class Federation:
         Sites that left are asked no more; what they gave so far stays. The folder has one owner at a time.
         """
         going = Resume.of(resume)
-        with owned(self.folder, "a run", self.patience):
+        with owned(self.folder, "a run", self.patience), resting(self.study.federation, self.folder, self.exchange):
             server = load_latest(self.folder, self.study, going.from_round) if going else None
             self.traffic = Traffic.from_json(server.values.get("traffic", {}) if server else {})
             if going and server is None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from fedsuper.bench import server_aggregation
+from fedsuper.bench import resting_models, server_aggregation
 from fedsuper.bench.peak_memory import MEGABYTE, scratch_megabytes
 from fedsuper.core.state import BLOCK
 from fedsuper.methods import create_method
@@ -56,8 +56,9 @@ def test_the_benchmark_measures_what_it_promises(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(server_aggregation, "SITES", (2, 3))
     monkeypatch.setattr(server_aggregation, "MANY", 8)
     monkeypatch.setattr(server_aggregation, "PAPER", server_aggregation.SMALL)
+    monkeypatch.setattr(resting_models, "LARGE_SITES", 8)
     result = server_aggregation.run(tmp_path)
-    assert set(result["sites"]) == {"2", "3", "8 (small net)"} and len(result["promises"]) == 3
+    assert set(result["sites"]) == {"2", "3", "8 (small net)"} and len(result["promises"]) == 4
     assert result["sites"]["3"]["megabytes_received"] > result["sites"]["2"]["megabytes_received"] > 0
 
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 import torch
 
-from fedsuper.core.state import State
+from fedsuper.core.state import State, laid_down
 from fedsuper.errors import FedSuperError
 from fedsuper.federation.door.tensors import VARIANCE
 
@@ -47,7 +47,8 @@ def rounded(state: State, before: State, wire: str, who: str, floors: State | No
         if not bool(sent[name].isfinite().all()):
             raise FedSuperError(f"{who}: entry {name} reaches {float(meant.abs().max()):.3g}, which {wire} cannot hold "
                                 f"(65504 is the most of fp16); set `wire: {FULL}`, or bf16")
-        left[name] = meant - sent[name].to(meant.dtype)
+        left[name] = laid_down(meant - sent[name].to(meant.dtype))
+        sent[name] = laid_down(sent[name])
     return sent, left
 
 
@@ -64,5 +65,5 @@ def widened(models: Mapping[str, State], wire: str) -> dict[str, State]:
     """Models as they came from the wire, with every number in 32 bits again."""
     if wire == FULL:
         return dict(models)
-    return {name: {entry: tensor.float() if tensor.dtype == TYPES[wire] else tensor for entry, tensor in state.items()}
-            for name, state in models.items()}
+    return {name: {entry: laid_down(tensor.float()) if tensor.dtype == TYPES[wire] else tensor
+                   for entry, tensor in state.items()} for name, state in models.items()}

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from fedsuper.core.state import Models, State, check_alike
+from fedsuper.core.state import Models, State, check_alike, laid_down
 from fedsuper.federation.door.tensors import check_tensors
 from fedsuper.federation.precision.rounding import FULL, TYPES, is_narrowed, rounded
 from fedsuper.methods.protocol.site_round import SiteRound
@@ -60,6 +60,6 @@ def restored(models: Any, declared: Mapping[str, Upload], sent: Mapping[str, Sta
                                        device="meta") for entry, tensor in declared[name].like.items()}
             check_tensors(models[name], f"{who}: {name}")
             check_alike(models[name], like, who)
-            result[name] = {entry: origin[entry] + tensor.float() if is_narrowed(origin[entry]) else tensor
+            result[name] = {entry: laid_down(origin[entry] + tensor.float()) if is_narrowed(origin[entry]) else tensor
                             for entry, tensor in models[name].items()}
     return result

@@ -10,7 +10,7 @@ import torch
 from fedsuper.config import Study
 from fedsuper.core.aggregate import weighted_mean
 from fedsuper.core.robust import CENTERS
-from fedsuper.core.state import Models, State, clone
+from fedsuper.core.state import Models, State, room_like
 from fedsuper.data.task import Task
 
 # The first phase of every method: the rounds of the study.
@@ -85,7 +85,7 @@ class Server:
         """Keep `state` if it is the best under `key` so far; of equals the later one."""
         if key not in self.best or score >= self.best[key]["score"]:
             self.best[key] = {"score": score, "round": float(self.round)}
-            self.best_models[key] = clone(state)
+            self.best_models[key] = {name: room_like(tensor).copy_(tensor.detach()) for name, tensor in state.items()}
 
     def values_to_json(self) -> dict[str, Any]:
         """Everything but tensors."""

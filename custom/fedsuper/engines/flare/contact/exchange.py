@@ -16,7 +16,7 @@ from fedsuper.engines.flare.contact.memory import give_back
 from fedsuper.engines.flare.settings import GONE, from_environment
 from fedsuper.engines.flare.wire import ENVELOPE, pack, unpack, weight
 from fedsuper.errors import FedSuperError
-from fedsuper.federation.messages import TRAIN, Message, SiteFailure
+from fedsuper.federation.messages import TRAIN, Message, Rest, SiteFailure, as_it_is
 
 if TYPE_CHECKING:
     from nvflare.app_common.workflows.model_controller import ModelController
@@ -37,6 +37,7 @@ class FlareExchange:
         self.controller = controller
         self.hearts = hearts or Hearts()
         self.away = away
+        self.rest: Rest = as_it_is
 
     @property
     def sites(self) -> list[str]:
@@ -46,7 +47,9 @@ class FlareExchange:
         answers: dict[str, FLModel] = {}
 
         def answered(model: FLModel) -> None:
-            answers.setdefault(model.meta["client_name"], model)  # an answer that is repeated counts once
+            if model.meta["client_name"] not in answers:  # an answer that is repeated counts once
+                model.params = self.rest(model.params or {})
+                answers[model.meta["client_name"]] = model
 
         if task == TRAIN:
             self._announce(AppEventType.ROUND_STARTED, messages)
