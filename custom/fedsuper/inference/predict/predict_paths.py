@@ -19,7 +19,7 @@ from fedsuper.data.images.io import Image, read_image
 from fedsuper.data.images.masks import MaskFormat, write_mask
 from fedsuper.display import Display
 from fedsuper.errors import FedSuperError
-from fedsuper.files import atomic_write, atomic_write_text, unhurried
+from fedsuper.files import alone_in, atomic_write, atomic_write_text, unhurried
 from fedsuper.inference.modes.base import ModeOptions, create_mode
 from fedsuper.inference.opening import open_predictor
 from fedsuper.inference.predict.inputs import find_images, patients_of, plan
@@ -88,11 +88,12 @@ def predict_paths(
         "mode": mode or predictor.super_model.mode, "gamma": segmenter.mode.gamma, "vote": vote,
         "output": vars(output), "settings": settings, "routing_file": _digest(routing_file),
     }
-    record = Record(Path(out), about, jobs, again or segmenter.mode.carries_on)
-    run = _Run(segmenter, record, output, display)
-    run.start()
-    run.segment()
-    return 1 if run.finish() or problems else 0
+    with alone_in(Path(out), "a prediction"):
+        record = Record(Path(out), about, jobs, again or segmenter.mode.carries_on)
+        run = _Run(segmenter, record, output, display)
+        run.start()
+        run.segment()
+        return 1 if run.finish() or problems else 0
 
 
 @dataclass
