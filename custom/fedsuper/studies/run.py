@@ -40,6 +40,10 @@ def run_study(
     if engine != "prod":
         # A missing or empty data root, or too few sites, are told before anything is written.
         check_attendance(study, sites_of(study, data_root))
+    else:
+        from fedsuper.engines.flare.launch.link import checked_kit
+
+        kit = checked_kit(kit)
     with owned(out, "a run"):
         begun = has_checkpoint(out / "state" / "server") or (out / "supermodel").exists() or engine == "prod"
         if not resume and begun and (out / "study.yaml").exists():
@@ -73,10 +77,9 @@ def _run_on_nvflare(
         from fedsuper.engines.flare.launch.poc import run_poc
 
         return run_poc(study, data_root, out, sys.stderr, threads=threads, resume=resume, gpus=gpus)
-    if kit is None:
-        raise FedSuperError("--engine prod: needs --kit, the folder of the admin's start-up kit")
     from fedsuper.engines.flare.launch.prod import run_prod
 
+    assert kit is not None
     return run_prod(study, out, kit, sys.stderr, resume=resume)
 
 

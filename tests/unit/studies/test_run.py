@@ -165,3 +165,11 @@ def test_a_bad_study_is_one_line_and_writes_nothing(
     error = capsys.readouterr().err.strip().splitlines()[-1]
     assert error.startswith("fedsuper: ") and all(word in error for word in words)
     assert not (out / "supermodel").exists()
+
+
+@pytest.mark.parametrize(("kit", "words"), [([], "needs --kit"), (["--kit", "nowhere"], "is not an admin's")])
+def test_a_wrong_kit_is_told_before_a_run_is_begun(kit: list[str], words: str, tmp_path: Path, capsys) -> None:
+    (tmp_path / "study.yaml").write_text("method: fedavg\n")
+    command = ["run", str(tmp_path / "study.yaml"), "--data", ".", "--out", str(tmp_path / "run"), "--engine", "prod"]
+    assert main([*command, *kit]) == 2
+    assert words in capsys.readouterr().err and not (tmp_path / "run").exists()

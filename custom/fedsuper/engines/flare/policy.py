@@ -51,7 +51,10 @@ def allow_classes(kit: Path, store: Path | None = None) -> Path:
     text = source.read_text(encoding="utf-8")
     if store:
         text = text.replace(TEMPORARY, str(Path(store).absolute()))
-    resources = json.loads(text)
+    try:
+        resources = json.loads(text)
+    except ValueError as error:
+        raise FedSuperError(f"{source}: is not JSON ({error}); correct it, or provision the kit again") from None
     listed = resources.setdefault("class_allow_list", [])
     needed = SERVER_CLASSES if is_server(Path(kit)) else SITE_CLASSES
     listed += [entry for entry in needed if entry not in listed]

@@ -11,10 +11,11 @@ hand-over, calibration) is in the manifest's `traffic`, the whole run's.
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from fedsuper.evaluation.run_files.names import ROUNDS
 from fedsuper.federation.ledger.traffic import Traffic
@@ -47,9 +48,18 @@ def add_round(run: Path, number: int, cost: RoundCost) -> None:
     """Add a round to the run's table."""
     path = Path(run) / ROUNDS
     path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "a", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        if file.tell() == 0:
-            writer.writerow(COLUMNS)
-        for site, both in cost.traffic.to_json().items():
-            writer.writerow([number, site, both["down"], both["up"], f"{cost.seconds:.3f}"])
+    with open(path, "a+b", buffering=0) as file:
+        whole = _whole_lines(file)
+        text = io.StringIO(newline="")
+        rows = [[number, site, both["down"], both["up"], f"{cost.seconds:.3f}"]
+                for site, both in cost.traffic.to_json().items()]
+        csv.writer(text).writerows(rows if whole else [COLUMNS, *rows])
+        file.truncate(whole)
+        file.write(text.getvalue().encode())
+
+
+def _whole_lines(file: BinaryIO) -> int:
+    """The bytes of a table up to its last whole line: a process that was killed, or a full disk, may leave half of one.
+    """
+    file.seek(0)
+    return file.read().rfind(b"\n") + 1

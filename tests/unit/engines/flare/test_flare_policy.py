@@ -22,6 +22,7 @@ from fedsuper.engines.flare.policy import (
     restrict_rights,
 )
 from fedsuper.engines.flare.settings import Settings
+from fedsuper.errors import FedSuperError
 
 REPOSITORY = Path(__file__).parents[4]
 CONFIG = REPOSITORY / "poc_config"
@@ -83,6 +84,9 @@ def test_the_script_does_both_and_refuses_a_folder_that_is_no_kit(tmp_path: Path
     command = [sys.executable, str(CONFIG / "allow_fedsuper.py")]
     assert subprocess.run([*command, str(kit), "--strict"], capture_output=True).returncode == 0
     assert (kit / "local" / "authorization.json").exists() and SITE_CLASSES[0] in allowed(kit)
+    (kit / "local" / "resources.json").write_text("{torn")
+    with pytest.raises(FedSuperError, match="resources.json: is not JSON"):
+        allow_classes(kit)
     done = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True)
     assert done.returncode == 2 and "start-up kit" in done.stderr
 

@@ -9,6 +9,7 @@ import torch
 from paper_sites import SITES, PaperSites, federate, paper_study
 
 from fedsuper.errors import FedSuperError
+from fedsuper.evaluation.run_files.names import ROUNDS
 from fedsuper.evaluation.run_files.tables import SiteCost, read_rounds
 from fedsuper.federation.checkpoints import Resume
 from fedsuper.federation.ledger.round_costs import RoundCost, add_round
@@ -43,6 +44,15 @@ def test_the_table_of_rounds_reads_back_and_a_round_run_again_counts_once(tmp_pa
     add_round(tmp_path, 2, RoundCost(Traffic({"a": 7}, {}), 1.5))
     add_round(tmp_path, 2, RoundCost(Traffic({"a": 8}, {"a": 9}), 2.5))
     assert read_rounds(tmp_path) == {1: {"a": SiteCost(5, 6, 0.5)}, 2: {"a": SiteCost(8, 9, 2.5)}}
+
+
+def test_half_a_line_that_a_killed_process_left_is_written_over(tmp_path: Path) -> None:
+    for number in (1, 2):
+        add_round(tmp_path, number, RoundCost(Traffic({"a": 5}, {"a": 6}), 0.5))
+    whole = (tmp_path / ROUNDS).read_bytes()
+    (tmp_path / ROUNDS).write_bytes(whole[:-7])
+    add_round(tmp_path, 2, RoundCost(Traffic({"a": 5}, {"a": 6}), 0.5))
+    assert (tmp_path / ROUNDS).read_bytes() == whole
 
 
 def test_a_run_stops_before_it_goes_over_its_budget_and_goes_on_with_a_larger_one(tmp_path: Path) -> None:

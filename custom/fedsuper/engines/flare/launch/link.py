@@ -20,14 +20,22 @@ RETRY = 2.0
 Answer = TypeVar("Answer")
 
 
-def open_session(kit: Path, timeout: float = 20.0) -> Session:
-    """Log in with the start-up kit of an admin: the folder, named after the admin, that holds `startup/`."""
-    from nvflare.fuel.flare_api.flare_api import new_secure_session
-
+def checked_kit(kit: Path | None) -> Path:
+    """The folder of an admin's start-up kit, if it is one."""
+    if kit is None:
+        raise FedSuperError("--engine prod: needs --kit, the folder of the admin's start-up kit")
     kit = Path(kit).absolute()
     if not (kit / "startup" / "fed_admin.json").is_file():
         raise FedSuperError(f"{kit}: is not an admin's start-up kit (no startup/fed_admin.json); give the folder that "
                             "provisioning made for the admin who submits")
+    return kit
+
+
+def open_session(kit: Path, timeout: float = 20.0) -> Session:
+    """Log in with the start-up kit of an admin: the folder, named after the admin, that holds `startup/`."""
+    from nvflare.fuel.flare_api.flare_api import new_secure_session
+
+    kit = checked_kit(kit)
     # Without any handler Python prints NVFlare's connection warnings; what matters of them is in the error below.
     logging.getLogger().addHandler(logging.NullHandler())
     try:
