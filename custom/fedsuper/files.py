@@ -164,24 +164,6 @@ def owned(folder: Path, what: str, patience: float = 0.0) -> Iterator[None]:
         yield
 
 
-@contextlib.contextmanager
-def alone_in(folder: Path, what: str) -> Iterator[None]:
-    """As `owned`, for folders that are a user's own: the lock is on the folder itself, and no file is left in it."""
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        with contextlib.suppress(OSError):  # some network folders know no such locks
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise FedSuperError(f"{folder}: {what} is at work here already; wait for it or stop it, or give "
-                                    "another folder") from None
-        yield
-    finally:
-        os.close(handle)
-
-
 def is_owned(folder: Path) -> bool:
     """Whether a process is at work in a folder now."""
     try:

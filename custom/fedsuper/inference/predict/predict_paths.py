@@ -19,13 +19,13 @@ from fedsuper.data.images.io import Image, read_image
 from fedsuper.data.images.masks import MaskFormat, write_mask
 from fedsuper.display import Display
 from fedsuper.errors import FedSuperError
-from fedsuper.files import alone_in, atomic_write, atomic_write_text, unhurried
+from fedsuper.files import atomic_write, atomic_write_text, unhurried
 from fedsuper.inference.modes.base import ModeOptions, create_mode
 from fedsuper.inference.opening import open_predictor
 from fedsuper.inference.predict.inputs import find_images, patients_of, plan
 from fedsuper.inference.predict.pipeline import Pipeline
 from fedsuper.inference.predict.preview import ContactSheet
-from fedsuper.inference.predict.record import Record
+from fedsuper.inference.predict.record import Record, alone_in
 from fedsuper.inference.predict.routing_table import ROUTING, routing_csv, routing_rows
 from fedsuper.inference.segment import Prediction, Segmenter
 from fedsuper.inference.selection.familiarity import CANNOT_TELL
@@ -88,7 +88,7 @@ def predict_paths(
         "mode": mode or predictor.super_model.mode, "gamma": segmenter.mode.gamma, "vote": vote,
         "output": vars(output), "settings": settings, "routing_file": _digest(routing_file),
     }
-    with alone_in(Path(out), "a prediction"):
+    with alone_in(Path(out)):
         record = Record(Path(out), about, jobs, again or segmenter.mode.carries_on)
         run = _Run(segmenter, record, output, display)
         run.start()

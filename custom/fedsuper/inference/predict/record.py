@@ -6,11 +6,13 @@ its mask is there, the image is the same file as before, and super model and set
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
 import json
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -22,6 +24,24 @@ RUN = "predict.json"
 JOURNAL = "predict.journal"
 
 Entry = dict[str, Any]
+
+
+@contextlib.contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Be the only prediction into `folder`. The lock is on the folder itself: no file of ours is left in it."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # some network folders know no such locks
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise FedSuperError(f"{folder}: a prediction is at work here already; wait for it or stop it, or give "
+                                    "another folder") from None
+        yield
+    finally:
+        os.close(handle)
 
 
 class Record:

@@ -17,9 +17,9 @@ from predict_inputs import picture, saved
 from super_models import random_super_model
 
 from fedsuper.errors import FedSuperError
-from fedsuper.files import alone_in
 from fedsuper.inference.predict import pipeline
 from fedsuper.inference.predict.predict_paths import Output, predict_paths
+from fedsuper.inference.predict.record import alone_in
 from fedsuper.inference.segment import Segmenter
 
 
@@ -173,7 +173,7 @@ def test_a_folder_that_no_prediction_wrote_is_left_alone(model: Path, inputs: Pa
 
 
 def test_a_second_prediction_into_a_folder_at_work_is_refused(model: Path, inputs: Path, tmp_path: Path) -> None:
-    with alone_in(tmp_path / "out", "a prediction"):
+    with alone_in(tmp_path / "out"):
         with pytest.raises(FedSuperError, match="a prediction is at work here already"):
             run(model, inputs, tmp_path / "out")
         assert not list((tmp_path / "out").iterdir())
