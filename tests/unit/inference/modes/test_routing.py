@@ -91,7 +91,7 @@ def test_patience_stops_when_nothing_improves():
 def test_time_budget_stops_and_still_answers():
     tuned = tuner(epochs=100_000, seconds_per_image=0.3).tune(cases(1))
     assert 1 <= len(tuned.losses) < 100_000
-    assert tuned.seconds[-1] < 3
+    assert all(at <= 0.3 for at in tuned.seconds[:-1]), "an epoch was begun that could not end in time"
 
 
 def test_progress_is_told():
