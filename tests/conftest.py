@@ -31,6 +31,12 @@ TINY = {
 }
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """The same random numbers for a test and its fixtures, whichever tests ran before in this process."""
+    torch.manual_seed(0)
+
+
 @pytest.fixture(scope="session")
 def tiny_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three synthetic hospitals with a dozen images each; read-only by agreement."""
