@@ -1,9 +1,9 @@
 """`make soak`: 200 rounds of a tiny study in the simulator; memory and disk must not grow with the rounds.
 
-Memory goes up and down by some megabytes with what is in flight when it is read, so every process is read at each of
-the eleven rounds around round 20 and at each of the last eleven, and the medians are compared: at the end the server
-and each site are within 5% of what they were. On disk only what tells of every round may grow, a bounded number of
-bytes for each; all the rest (weights, states, messages, the simulator's workspace) must not.
+Memory goes up and down by tens of megabytes within a round, so every process is read twenty times a second through the
+ten rounds around round 20 and through the last ten, and the medians are compared: at the end the server and each site
+are within 5% of what they were. On disk only what tells of every round may grow, a bounded number of bytes for each;
+all the rest (weights, states, messages, the simulator's workspace) must not.
 
     python tests/faults/soak.py --out runs/soak [--rounds 200]
 """
@@ -25,6 +25,7 @@ from rehearsals import OneMachine, Rehearsed  # noqa: E402
 from fedsuper.files import PARTIAL  # noqa: E402
 
 EARLY, AROUND = 20, 5
+PERIOD = 0.05  # seconds between two readings
 MOST_GROWTH = 0.05
 BYTES_A_ROUND = 4_000  # of history in the five checkpoints that are kept, of the tables, events and audits of two sites
 BYTES_OF_THE_REST = 20_000  # in all: files that are rewritten differ by a few bytes
@@ -36,17 +37,18 @@ class Reading:
 
     def __init__(self, show: Rehearsed, first: int, last: int, at: int) -> None:
         self.last = last
-        taken: list[dict[str, tuple[float, int]]] = []
-        for number in range(first, last + 1):
-            at = show.sees(f"round {number}/", at)
-            taken.append({name: (each.memory_info().rss / 1e6, each.num_threads())
-                          for name, each in show.simulated().items()})
-        self.at = at
-        names = sorted(set.intersection(*(set(each) for each in taken)))
-        self.memory = {name: median(each[name][0] for each in taken) for name in names}
-        self.spread = {name: (min(each[name][0] for each in taken), max(each[name][0] for each in taken))
-                       for name in names}
-        self.threads = {name: median(each[name][1] for each in taken) for name in names}
+        at = show.sees(f"round {first}/", at)
+        processes = show.simulated()
+        taken: dict[str, list[tuple[float, int]]] = {name: [] for name in sorted(processes)}
+        while not any(f"round {last}/" in line for line in show.lines[at:]):
+            assert show.process is not None and show.process.poll() is None, show.tail()
+            for name, readings in taken.items():
+                readings.append((processes[name].memory_info().rss / 1e6, processes[name].num_threads()))
+            time.sleep(PERIOD)
+        self.at = show.sees(f"round {last}/", at)
+        self.memory = {name: median(rss for rss, _ in readings) for name, readings in taken.items()}
+        self.spread = {name: (min(readings)[0], max(readings)[0]) for name, readings in taken.items()}
+        self.threads = {name: median(threads for _, threads in readings) for name, readings in taken.items()}
         self.telling, self.rest = sizes(show.run)
 
     def tell(self) -> None:
