@@ -7,7 +7,17 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from fedsuper.core.state import State, blocks_of, check_alike, combine, is_float, room_like
+from fedsuper.core.state import (
+    State,
+    blocks_of,
+    check_alike,
+    check_finite,
+    check_form,
+    check_sum,
+    combine,
+    is_float,
+    room_like,
+)
 from fedsuper.errors import FedSuperError
 
 BETAS, EPSILON = (0.9, 0.999), 1e-8
@@ -31,9 +41,12 @@ def weighted_mean(
     total = math.fsum(weights)
     if total <= 0:
         raise FedSuperError("aggregation: all weights are zero; a site's weight is its number of training samples")
-    for index, state in enumerate(states):
-        check_alike(state, states[0], names[index] if names else f"update {index}")
-    return combine(states, [weight / total for weight in weights])
+    senders = dict(zip(names or [f"update {index}" for index in range(len(states))], states, strict=True))
+    for who, state in senders.items():
+        check_form(state, states[0], who)
+    mean = combine(states, [weight / total for weight in weights])
+    check_sum(mean, senders)
+    return mean
 
 
 def soft_pull(states_by_site: Mapping[str, Mapping[str, torch.Tensor]], lam: float) -> dict[str, State]:
@@ -50,9 +63,11 @@ def soft_pull(states_by_site: Mapping[str, Mapping[str, torch.Tensor]], lam: flo
     if not sites:
         raise FedSuperError("soft_pull: no personalized model to pull; at least one site must report")
     for site in sites:
-        check_alike(states_by_site[site], states_by_site[sites[0]], site)
+        check_form(states_by_site[site], states_by_site[sites[0]], site)
     count = len(sites)
     if count == 1 or lam == 1.0:
+        for site in sites:
+            check_finite(states_by_site[site], site)
         return {site: {name: room_like(tensor).copy_(tensor) for name, tensor in states_by_site[site].items()}
                 for site in sites}
     own = (count * lam - 1) / (count - 1)
@@ -60,6 +75,7 @@ def soft_pull(states_by_site: Mapping[str, Mapping[str, torch.Tensor]], lam: flo
               for site, state in states_by_site.items()}
     for name in states_by_site[sites[0]]:
         _pull_entry([states_by_site[site][name] for site in sites], [pulled[site][name] for site in sites], own)
+    check_sum(pulled[sites[0]], states_by_site)  # everybody's mean is in everybody's model
     return pulled
 
 

@@ -56,6 +56,12 @@ def is_float(tensor: torch.Tensor) -> bool:
 
 def check_alike(state: Mapping[str, torch.Tensor], reference: Mapping[str, torch.Tensor], who: str) -> None:
     """Refuse an update whose keys, shapes, dtypes or values would poison an average; name its sender."""
+    check_form(state, reference, who)
+    check_finite(state, who)
+
+
+def check_form(state: Mapping[str, torch.Tensor], reference: Mapping[str, torch.Tensor], who: str) -> None:
+    """The same without a look at the values."""
     missing, extra = sorted(reference.keys() - state.keys()), sorted(state.keys() - reference.keys())
     if missing or extra:
         named = f"missing {missing[0]}" if missing else f"unexpected {extra[0]}"
@@ -70,7 +76,6 @@ def check_alike(state: Mapping[str, torch.Tensor], reference: Mapping[str, torch
                 f"{who}: entry {name} is {tuple(tensor.shape)} {tensor.dtype}, expected {tuple(expected.shape)} "
                 f"{expected.dtype}; the site runs another model: check its FedSuper version and study"
             )
-    check_finite(state, who)
 
 
 def check_finite(state: Mapping[str, torch.Tensor], who: str) -> None:
@@ -81,6 +86,16 @@ def check_finite(state: Mapping[str, torch.Tensor], who: str) -> None:
                 f"{who}: entry {name} holds NaN or infinite values; the update is left out of the "
                 "round, look at the site's images and learning rate"
             )
+
+
+def check_sum(total: Mapping[str, torch.Tensor], states: Mapping[str, Mapping[str, torch.Tensor]]) -> None:
+    """Refuse NaN and infinity among `states` (by sender), of which `total` holds a float64 sum, cast back.
+
+    One number that is not finite makes a sum that is not, so the values are looked at again only to name the sender.
+    """
+    if not all(_all_finite(tensor) for tensor in total.values() if is_float(tensor)):
+        for who, state in states.items():
+            check_finite(state, who)
 
 
 def _all_finite(tensor: torch.Tensor) -> bool:

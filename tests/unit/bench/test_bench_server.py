@@ -38,7 +38,7 @@ class Reads(TorchDispatchMode):
         return result
 
 
-def test_an_aggregation_reads_every_upload_at_most_three_times() -> None:
+def test_an_aggregation_reads_every_upload_at_most_twice() -> None:
     server, updates = server_aggregation.round_of({"channels": [8, 96, 128]}, 5)
     uploads = [tensor for update in updates.values() for state in update.models.values() for tensor in state.values()]
     reads = Reads({tensor.untyped_storage().data_ptr() for tensor in uploads})
@@ -48,8 +48,8 @@ def test_an_aggregation_reads_every_upload_at_most_three_times() -> None:
     size = sum(tensor.numel() for tensor in uploads)
     assert max(tensor.numel() for tensor in uploads) > BLOCK, "the net is large enough to be worked on in blocks"
     assert reads.widest <= BLOCK, "no float64 copy of a model"
-    # A check and a sum for both roles, and the pull of the personalized ones.
-    assert sum(reads.read.values()) <= 2.5 * size
+    # A sum for both roles, and the pull of the personalized ones; what the sum shows to be finite is not looked at.
+    assert sum(reads.read.values()) <= 1.5 * size
 
 
 def test_the_benchmark_measures_what_it_promises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
