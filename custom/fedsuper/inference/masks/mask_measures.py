@@ -2,8 +2,8 @@
 
 For every way of choosing a model that the study leaves open (`core.validated.selection_choice`), and for the one way of
 a super model that chooses nothing: the Dice of each region, as it is and with its largest piece alone. And the sums of
-(psi, Dice) over images and models by which masks are judged without labels (`core.validated.quality`): each model's
-masks of this site's images, those of the other sites' models above all, so that what goes wrong elsewhere is seen too.
+(psi, Dice) over images and models by which masks are judged without labels (`core.validated.quality`): every model's
+masks of this site's images, its own model's among them, so that good masks and those that go wrong are both seen.
 """
 
 from __future__ import annotations
