@@ -13,6 +13,7 @@ from fedsuper.files import atomic_write_json
 
 BENCHMARKS: dict[str, str] = {
     "augment": "fedsuper.bench.augment:run",
+    "compare": "fedsuper.bench.side_by_side:run",
     "data": "fedsuper.bench.sample_speed:run",
     "predict": "fedsuper.bench.predict:run",
     "round": "fedsuper.bench.whole_round:run",
@@ -29,6 +30,8 @@ def run_benchmarks(names: list[str], out: Path) -> int:
 
     A result may hold `promises`, a mapping from what is promised to whether it was kept.
     """
+    from fedsuper.bench.performance_page import table  # which reads the names above
+
     for name in names:
         if name not in BENCHMARKS:
             raise FedSuperError(f"bench '{name}' is not known; there are: {', '.join(BENCHMARKS)}")
@@ -38,12 +41,8 @@ def run_benchmarks(names: list[str], out: Path) -> int:
         result: dict[str, Any] = getattr(importlib.import_module(module), function)(Path(out))
         result["machine"] = _machine()
         atomic_write_json(Path(out) / f"{name}.json", result)
-        for key, value in result.items():
-            if key != "promises":
-                print(f"{name}: {key} {value}")
-        for promise, kept in result.get("promises", {}).items():
-            print(f"{name}: {'kept' if kept else 'MISSED'}: {promise}")
-            missed += not kept
+        print(table(name, result), flush=True)
+        missed += sum(not kept for kept in result.get("promises", {}).values())
     return 1 if missed else 0
 
 

@@ -32,20 +32,29 @@ def section(name: str, result: Mapping[str, Any]) -> Iterator[str]:
     yield "| measure | value |\n|---|---|"
     for key, value in result.items():
         if key not in ("setting", "promises", "machine"):
-            yield from rows(key, value)
+            yield from (f"| {label} | {text} |" for label, text in measures(key, value))
     yield ""
     for promise, kept in result.get("promises", {}).items():
         yield f"- {'kept' if kept else '**missed**'}: {promise}"
     yield ""
 
 
-def rows(key: str, value: Any) -> Iterator[str]:
-    """A row a number; what is nested has its path for a name."""
+def measures(key: str, value: Any) -> Iterator[tuple[str, str]]:
+    """Name and text of every number; what is nested has its path for a name."""
     if isinstance(value, Mapping):
         for inner, below in value.items():
-            yield from rows(f"{key}, {inner}", below)
+            yield from measures(f"{key}, {inner}", below)
     else:
-        yield f"| {key.replace('_', ' ')} | {f'{value:.3g}' if isinstance(value, float) else value} |"
+        yield key.replace("_", " "), f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def table(name: str, result: Mapping[str, Any]) -> str:
+    """A result for a terminal: its numbers under each other, then what was promised."""
+    told = [pair for key, value in result.items() if key != "promises" for pair in measures(key, value)]
+    width = max(len(key) for key, _ in told)
+    lines = [f"{key:<{width}}  {text}" for key, text in told]
+    promises = [f"{'kept' if kept else 'MISSED'}: {text}" for text, kept in result.get("promises", {}).items()]
+    return "\n".join(f"{name}: {line}" for line in [*lines, *promises])
 
 
 if __name__ == "__main__":

@@ -80,7 +80,6 @@ def rates_at(side: int, work: Path, files: int, turns: int) -> dict[str, float]:
     images = make_images(work / "images", side, files)
     folder = make_super_model(work / "supermodel", side, SITES, images)
     seconds: dict[str, list[float]] = {"bare": [], "select": [], "ensemble": []}
-    few = images[: max(8, files // 5)]  # an ensemble of six nets is measured on fewer files
     numbers = itertools.count()
 
     def predicted(mode: str, paths: list[Path]) -> None:
@@ -92,7 +91,7 @@ def rates_at(side: int, work: Path, files: int, turns: int) -> dict[str, float]:
         for _ in range(turns):
             seconds["bare"].append(bare.seconds(work / f"bare-{next(numbers)}") / len(images))
             seconds["select"].append(_seconds(lambda: predicted("select", images)) / len(images))
-            seconds["ensemble"].append(_seconds(lambda: predicted("ensemble", few)) / len(few))
+            seconds["ensemble"].append(_seconds(lambda: predicted("ensemble", images)) / len(images))
     pairs = zip(seconds["bare"], seconds["select"], seconds["ensemble"], strict=True)
     ratios = [(bare / select, ensemble / select) for bare, select, ensemble in pairs]
     return {f"{name}_per_second": 1 / median(values) for name, values in seconds.items()} | {

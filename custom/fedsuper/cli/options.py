@@ -54,7 +54,7 @@ def seconds(text: str) -> float:
 
 ENGINES = {
     "sim": "NVFlare's simulator (default)",
-    "local": "in this process",
+    "local": "in this process, or with --threads N in N processes beside it",
     "poc": "NVFlare's proof of concept on this machine",
     "prod": "a provisioned federation",
 }

@@ -1,4 +1,4 @@
-"""The in-process engine: every site a worker in this process. For tests, debugging and comparisons on one machine."""
+"""The local engine: every site a worker in this process, or in some processes beside it. For work on one machine."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from fedsuper.config import Study
 from fedsuper.core.supermodel import SuperModel
 from fedsuper.data.layout import find_sites
+from fedsuper.engines.processes import ABSENT, ProcessExchange
 from fedsuper.errors import FedSuperError
 from fedsuper.federation.checkpoints import Resume
 from fedsuper.federation.messages import Message, Rest, SiteFailure, as_it_is
@@ -44,7 +45,7 @@ class LocalExchange:
 
     def _one(self, task: str, site: str, message: Message) -> Message | SiteFailure:
         if site not in self.workers:
-            return SiteFailure("it is not connected: its folder is not in the data root", absent=True)
+            return ABSENT
         try:
             reply = self.workers[site].handle(task, message)
             reply.models = {role: self.rest(state) for role, state in reply.models.items()}
@@ -57,10 +58,17 @@ def run_local(
     study: Study, data_root: Path, folder: Path, progress: Progress, threads: int | None = None,
     resume: bool | Resume = False,
 ) -> SuperModel:
-    """Run a study in this process; server checkpoints and site state live under `folder`."""
+    """Run a study on this machine; server checkpoints and site state live under `folder`.
+
+    `threads` sites at a time: more than one are served by as many processes, which cost seconds to start and share no
+    interpreter. None: this process alone, a thread a core, which is the quickest way through a short study.
+    """
     workers = {
         site: SiteWorker(site, Path(data_root), Path(folder) / "sites" / site)
         for site in sites_of(study, Path(data_root))
     }
-    exchange = LocalExchange(workers, threads)
-    return Federation(study, exchange, Path(folder) / "server", progress).run(resume)
+    server = Path(folder) / "server"
+    if min(threads or 1, len(workers)) > 1:
+        with ProcessExchange(workers, threads or 1, Path(folder)) as beside:
+            return Federation(study, beside, server, progress).run(resume)
+    return Federation(study, LocalExchange(workers, threads), server, progress).run(resume)

@@ -20,7 +20,7 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -36,25 +36,33 @@ POLL = 0.2
 FOLDER = "asked-"  # how the name of the folder of messages begins, in the site's state
 ASKED, ANSWERED = "asked.safetensors", "answered.safetensors"
 DONE, REFUSED = "done", "refused"
+OPENLY = "openly"
 LOG = "training.log"
 LONGEST_LOG = 5_000_000
 
 
 class SiteProcess:
-    """Answers as `worker` would, from a child process. `log` is the folder of its words."""
+    """Answers as `worker` would, from a child process. `log` is the folder of its words.
 
-    def __init__(self, worker: SiteWorker, log: Path) -> None:
+    On one machine a child may serve `others` too, and tell `openly` what went wrong, folders' names included.
+    """
+
+    def __init__(self, worker: SiteWorker, log: Path, others: Sequence[SiteWorker] = (), openly: bool = False) -> None:
         self.worker = worker
+        self.others = list(others)
+        self.openly = openly
         self.log = Path(log) / LOG
         self._process: subprocess.Popen[bytes] | None = None
         self._words = -1
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
-    def handle(self, task: str, message: Message, seconds: float, stopped: Callable[[], bool]) -> Message:
-        """The child's answer; `stopped` tells that nobody waits for it any more."""
+    def handle(
+        self, task: str, message: Message, seconds: float, stopped: Callable[[], bool], place: int = 0
+    ) -> Message:
+        """The child's answer; `stopped` tells that nobody waits for it any more. `place` is that of one of `others`."""
         folder = self._started()
         save_models(folder / ASKED, message.models, {"task": task, "info": message.info})
-        word = self._say_and_hear(f"{task}\n", time.monotonic() + seconds, stopped)
+        word = self._say_and_hear(f"{place} {task}\n", time.monotonic() + seconds, stopped)
         if word is None:
             self.end()
             raise FedSuperError(f"was not done within {seconds:g} s; its training process was ended, the next task "
@@ -93,8 +101,8 @@ class SiteProcess:
             shutil.rmtree(left, ignore_errors=True)
         self._folder = tempfile.TemporaryDirectory(prefix=FOLDER, dir=self.worker.state_folder)
         self._words, child_words = os.pipe()
-        command = [sys.executable, "-m", "fedsuper.federation.site_process", described(self.worker), self._folder.name,
-                   str(child_words)]
+        command = [sys.executable, "-m", "fedsuper.federation.site_process", self._folder.name, str(child_words),
+                   OPENLY if self.openly else "", *map(described, [self.worker, *self.others])]
         cut_back(self.log, LONGEST_LOG)
         with open(self.log, "ab") as log:
             self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log,
@@ -135,7 +143,7 @@ def restored(text: str) -> SiteWorker:
                       Path(told["audit"]) if told["audit"] else None)
 
 
-def answer(worker: SiteWorker, folder: Path, task: str) -> str:
+def answer(worker: SiteWorker, folder: Path, task: str, openly: bool = False) -> str:
     """What the child says after one task: that its answer is written, or why there is none."""
     models, values = load_models(folder / ASKED)
     try:
@@ -143,7 +151,8 @@ def answer(worker: SiteWorker, folder: Path, task: str) -> str:
         save_models(folder / ANSWERED, reply.models, {"info": reply.info})
     except FedSuperError as problem:
         _log(str(problem))
-        return f"{REFUSED} {json.dumps(redacted(problem, [*worker.data.places(), worker.state_folder]))}"
+        own = [*worker.data.places(), worker.state_folder]
+        return f"{REFUSED} {json.dumps(str(problem) if openly else redacted(problem, own))}"
     except Exception as error:  # a crash of one task must not cost the next its prepared samples
         _log(traceback.format_exc())
         advice = OS_ADVICE.get(error.errno or 0) if isinstance(error, OSError) else None
@@ -158,8 +167,8 @@ def _log(text: str) -> None:
 
 def main() -> None:
     """Answer until standard input ends: with the process that answers the server, its child ends, even in mid-task."""
-    told, folder, words = sys.argv[1:]
-    worker = restored(told)
+    folder, words, openly, *told = sys.argv[1:]
+    workers = list(map(restored, told))
     tasks: queue.Queue[str] = queue.Queue()
 
     def listen() -> None:
@@ -169,7 +178,9 @@ def main() -> None:
 
     threading.Thread(target=listen, daemon=True).start()
     while True:
-        os.write(int(words), f"{answer(worker, Path(folder), tasks.get())}\n".encode())
+        place, _, task = tasks.get().partition(" ")
+        said = answer(workers[int(place)], Path(folder), task, openly == OPENLY)
+        os.write(int(words), f"{said}\n".encode())
 
 
 if __name__ == "__main__":

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from fedsuper.bench import epoch_cost, wire_bytes
-from fedsuper.bench.performance_page import page
+from fedsuper.bench import epoch_cost, side_by_side, wire_bytes
+from fedsuper.bench.performance_page import page, table
 
 
 @pytest.mark.parametrize("wire, models", [("fp32", 2), ("fp16", 1)])
@@ -37,3 +37,15 @@ def test_the_page_tells_kept_and_missed(tmp_path: Path) -> None:
     text = page(tmp_path)
     assert "## server" in text and "| sites, 6, seconds | 0.123 |" in text
     assert "- kept: fast" in text and "- **missed**: small" in text and "## train" not in text
+
+
+@pytest.mark.parametrize("both, kept", [(5.0, [True, True]), (7.5, [False, True]), (9.0, [False, False])])
+def test_a_comparison_is_held_against_what_the_cores_can_do(
+    both: float, kept: list[bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(side_by_side, "write_retina", lambda folder, **_: folder.mkdir(parents=True))
+    monkeypatch.setattr(side_by_side, "seconds_with", lambda workers, _: 10.0 if workers == 1 else both)
+    monkeypatch.setattr(side_by_side, "computing", lambda side_by_side: 7.0 if side_by_side else 10.0)
+    result = side_by_side.run(tmp_path)
+    assert result["two_workers_of_one"] == both / 10 and list(result["promises"].values()) == kept
+    assert "compare: two workers of one" in table("compare", result) and not list(tmp_path.iterdir())

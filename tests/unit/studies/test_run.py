@@ -26,8 +26,8 @@ def fingerprint_of(super_model) -> dict[str, str]:
 
 def test_the_number_of_threads_does_not_change_a_bit(tiny_root: Path, tiny_study: Study, tmp_path: Path) -> None:
     one = run_local(tiny_study, tiny_root, tmp_path / "one", Silent(), threads=1)
-    three = run_local(tiny_study, tiny_root, tmp_path / "three", Silent(), threads=3)
-    assert fingerprint_of(one) == fingerprint_of(three)
+    every = run_local(tiny_study, tiny_root, tmp_path / "every", Silent())
+    assert fingerprint_of(one) == fingerprint_of(every)
     other = run_local(tiny_study.with_seed(1), tiny_root, tmp_path / "other", Silent())
     assert fingerprint_of(one) != fingerprint_of(other)
 

@@ -55,7 +55,7 @@ def train_cells(cells: Sequence[Cell], workers: int | None = None, stream: TextI
             yield cell
         return
     share = max(1, (os.cpu_count() or 1) // count)
-    crew = _Crew([replace(cell, threads=cell.threads or (share if cell.engine == "local" else None))
+    crew = _Crew([replace(cell, threads=min(cell.threads or share, share) if cell.engine == "local" else cell.threads)
                   for cell in missing], count)
     with Board([cell.name for cell in cells], stream) as board, crew:
         for cell in cells:
