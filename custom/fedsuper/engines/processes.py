@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 
 from fedsuper.errors import FedSuperError
-from fedsuper.federation.messages import Message, SiteFailure
+from fedsuper.federation.messages import Message, Rest, SiteFailure, as_it_is
 from fedsuper.federation.site_process import SiteProcess
 from fedsuper.federation.site_worker import SiteWorker
 
@@ -26,6 +26,7 @@ class ProcessExchange:
     """The server's way to its sites; a `with` block ends the processes, whatever happened in it."""
 
     def __init__(self, workers: Mapping[str, SiteWorker], count: int, logs: Path) -> None:
+        self.rest: Rest = as_it_is
         self._stop = threading.Event()
         self._order = list(workers)
         self.shares = dealt({site: _images(worker) for site, worker in workers.items()}, count)
@@ -58,7 +59,9 @@ class ProcessExchange:
 
     def _one(self, number: int, place: int, task: str, message: Message, timeout: float) -> Message | SiteFailure:
         try:
-            return self._processes[number].handle(task, message, timeout, self._stop.is_set, place)
+            reply = self._processes[number].handle(task, message, timeout, self._stop.is_set, place)
+            reply.models = {role: self.rest(state) for role, state in reply.models.items()}
+            return reply
         except FedSuperError as problem:
             return SiteFailure(str(problem))
 
