@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import platform
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,6 @@ def run_benchmarks(names: list[str], out: Path) -> int:
 
     A result may hold `promises`, a mapping from what is promised to whether it was kept.
     """
-    from fedsuper.bench.performance_page import table  # which reads the names above
-
     for name in names:
         if name not in BENCHMARKS:
             raise FedSuperError(f"bench '{name}' is not known; there are: {', '.join(BENCHMARKS)}")
@@ -44,6 +43,24 @@ def run_benchmarks(names: list[str], out: Path) -> int:
         print(table(name, result), flush=True)
         missed += sum(not kept for kept in result.get("promises", {}).values())
     return 1 if missed else 0
+
+
+def measures(key: str, value: Any) -> Iterator[tuple[str, str]]:
+    """Name and text of every number; what is nested has its path for a name."""
+    if isinstance(value, Mapping):
+        for inner, below in value.items():
+            yield from measures(f"{key}, {inner}", below)
+    else:
+        yield key.replace("_", " "), f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def table(name: str, result: Mapping[str, Any]) -> str:
+    """A result for a terminal: its numbers under each other, then what was promised."""
+    told = [pair for key, value in result.items() if key != "promises" for pair in measures(key, value)]
+    width = max(len(key) for key, _ in told)
+    lines = [f"{key:<{width}}  {text}" for key, text in told]
+    promises = [f"{'kept' if kept else 'MISSED'}: {text}" for text, kept in result.get("promises", {}).items()]
+    return "\n".join(f"{name}: {line}" for line in [*lines, *promises])
 
 
 def _machine() -> str:

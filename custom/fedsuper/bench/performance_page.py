@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from fedsuper.bench import BENCHMARKS
+from fedsuper.bench import BENCHMARKS, measures
 from fedsuper.files import atomic_write_text
 
 HEAD = """# Performance
@@ -37,24 +37,6 @@ def section(name: str, result: Mapping[str, Any]) -> Iterator[str]:
     for promise, kept in result.get("promises", {}).items():
         yield f"- {'kept' if kept else '**missed**'}: {promise}"
     yield ""
-
-
-def measures(key: str, value: Any) -> Iterator[tuple[str, str]]:
-    """Name and text of every number; what is nested has its path for a name."""
-    if isinstance(value, Mapping):
-        for inner, below in value.items():
-            yield from measures(f"{key}, {inner}", below)
-    else:
-        yield key.replace("_", " "), f"{value:.3g}" if isinstance(value, float) else str(value)
-
-
-def table(name: str, result: Mapping[str, Any]) -> str:
-    """A result for a terminal: its numbers under each other, then what was promised."""
-    told = [pair for key, value in result.items() if key != "promises" for pair in measures(key, value)]
-    width = max(len(key) for key, _ in told)
-    lines = [f"{key:<{width}}  {text}" for key, text in told]
-    promises = [f"{'kept' if kept else 'MISSED'}: {text}" for text, kept in result.get("promises", {}).items()]
-    return "\n".join(f"{name}: {line}" for line in [*lines, *promises])
 
 
 if __name__ == "__main__":

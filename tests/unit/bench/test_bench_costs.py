@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from fedsuper.bench import epoch_cost, side_by_side, wire_bytes
-from fedsuper.bench.performance_page import page, table
+from fedsuper.bench import epoch_cost, side_by_side, table, wire_bytes
+from fedsuper.bench.performance_page import page
 
 
 @pytest.mark.parametrize("wire, models", [("fp32", 2), ("fp16", 1)])
