@@ -14,7 +14,7 @@ from fedsuper.files import atomic_write_json
 
 BENCHMARKS: dict[str, str] = {
     "augment": "fedsuper.bench.augment:run",
-    "compare": "fedsuper.bench.side_by_side:run",
+    "compare": "fedsuper.bench.two_workers:run",
     "data": "fedsuper.bench.sample_speed:run",
     "predict": "fedsuper.bench.predict:run",
     "round": "fedsuper.bench.whole_round:run",

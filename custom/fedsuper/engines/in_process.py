@@ -10,7 +10,7 @@ from pathlib import Path
 from fedsuper.config import Study
 from fedsuper.core.supermodel import SuperModel
 from fedsuper.data.layout import find_sites
-from fedsuper.engines.processes import ABSENT, ProcessExchange
+from fedsuper.engines.site_crew import ABSENT, ProcessExchange
 from fedsuper.errors import FedSuperError
 from fedsuper.federation.checkpoints import Resume
 from fedsuper.federation.messages import Message, Rest, SiteFailure, as_it_is

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from fedsuper.bench import epoch_cost, side_by_side, table, wire_bytes
+from fedsuper.bench import epoch_cost, table, two_workers, wire_bytes
 from fedsuper.bench.performance_page import page
 
 
@@ -43,9 +43,9 @@ def test_the_page_tells_kept_and_missed(tmp_path: Path) -> None:
 def test_a_comparison_is_held_against_what_the_cores_can_do(
     both: float, kept: list[bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(side_by_side, "write_retina", lambda folder, **_: folder.mkdir(parents=True))
-    monkeypatch.setattr(side_by_side, "seconds_with", lambda workers, _: 10.0 if workers == 1 else both)
-    monkeypatch.setattr(side_by_side, "computing", lambda side_by_side: 7.0 if side_by_side else 10.0)
-    result = side_by_side.run(tmp_path)
+    monkeypatch.setattr(two_workers, "write_retina", lambda folder, **_: folder.mkdir(parents=True))
+    monkeypatch.setattr(two_workers, "seconds_with", lambda workers, _: 10.0 if workers == 1 else both)
+    monkeypatch.setattr(two_workers, "computing", lambda side_by_side: 7.0 if side_by_side else 10.0)
+    result = two_workers.run(tmp_path)
     assert result["two_workers_of_one"] == both / 10 and list(result["promises"].values()) == kept
     assert "compare: two workers of one" in table("compare", result) and not list(tmp_path.iterdir())

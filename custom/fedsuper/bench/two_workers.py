@@ -70,7 +70,7 @@ def seconds_with(workers: int, folder: Path) -> float:
 
 def computing(side_by_side: bool) -> float:
     """Seconds in which two processes train a net by the bare loop, together or in turn, once they are started."""
-    command = [sys.executable, "-m", "fedsuper.bench.side_by_side"]
+    command = [sys.executable, "-m", "fedsuper.bench.two_workers"]
     crew = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(WORKERS)]
     for one in crew:
         _hear(one)

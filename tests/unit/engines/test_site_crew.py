@@ -12,7 +12,7 @@ import pytest
 from fedsuper.config import Study
 from fedsuper.core.supermodel import SuperModel
 from fedsuper.engines.in_process import LocalExchange, run_local
-from fedsuper.engines.processes import ProcessExchange, dealt
+from fedsuper.engines.site_crew import ProcessExchange, dealt
 from fedsuper.federation.messages import DESCRIBE, Message, SiteFailure
 from fedsuper.federation.progress import Silent
 from fedsuper.federation.site_worker import SiteWorker
