@@ -25,7 +25,7 @@ from fedsuper.config.reading import parse_study
 from fedsuper.data.synthetic.retina import write_retina
 from fedsuper.studies.compare import Comparison, compare
 
-SITES, IMAGES, SIDE, ROUNDS, WORKERS = 3, 180, 64, 5, 2
+SITES, IMAGES, SIDE, ROUNDS, WORKERS = 3, 180, 64, 12, 2
 METHODS = ["fedavg", "fedprox", "ditto", "fedsm"]
 STUDY: dict[str, Any] = {"method": "fedsm", "image_size": SIDE, "rounds": ROUNDS}
 MOST = 0.55  # of the time of one worker
