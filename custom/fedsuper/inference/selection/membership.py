@@ -38,16 +38,12 @@ def join(
     selector, which cannot learn a further class, gives way to the closed form. `worth` is the Dice there of every
     model, its own included, over `images` labeled images: its row of the expected-Dice gate's matrix.
     """
-    if site in super_model.sites:
-        raise FedSuperError(f"{site}: this super model has a site of that name; rename the folder, or remove the site")
+    check_can_join(super_model, site)
     model = expert or super_model.global_model
     if model is None:
         raise FedSuperError(f"{site}: this super model has no global model to serve a site without a model of its own")
     known = sums_of(super_model)
     selects = super_model.mode == SELECT
-    if selects and known is None:
-        raise FedSuperError(f"{site}: cannot join a super model that keeps no feature sums and selects by a trained "
-                            "selector; train the federation again with this version")
     if known is not None and sums is not None and sums.width != known[0].width:
         raise FedSuperError(f"{site}: {sums.width} features an image, the super model has {known[0].width}; "
                             "measure them with this super model")
@@ -63,6 +59,15 @@ def join(
     if known is None:
         return grown
     return with_sums(grown, [*known, sums or FeatureSums.nothing(known[0].width)])
+
+
+def check_can_join(super_model: SuperModel, site: str) -> None:
+    """Refuse, before any work, a site that this super model cannot take in."""
+    if site in super_model.sites:
+        raise FedSuperError(f"{site}: this super model has a site of that name; rename the folder, or remove the site")
+    if super_model.mode == SELECT and sums_of(super_model) is None:
+        raise FedSuperError(f"{site}: cannot join a super model that keeps no feature sums and selects by a trained "
+                            "selector; train the federation again with this version")
 
 
 def leave(super_model: SuperModel, site: str) -> SuperModel:

@@ -11,7 +11,7 @@ from fedsuper.data.layout import Item
 from fedsuper.errors import FedSuperError
 from fedsuper.inference.artifact import load_super_model, save_super_model
 from fedsuper.inference.predictor import Predictor
-from fedsuper.inference.selection.membership import join
+from fedsuper.inference.selection.membership import check_can_join, join
 from fedsuper.studies.adaptation.fine_tune import CHECK_STEPS, USUAL_STEPS, FineTuning, Fitted
 from fedsuper.studies.adaptation.images import SiteImages, labeled_samples, read_site, sums_of_site
 from fedsuper.studies.adaptation.starts import EVEN, SELECTOR, starting_points
@@ -52,6 +52,7 @@ def adapt(
     super_model: SuperModel, site_folder: Path, steps: int = USUAL_STEPS, seed: int = 0
 ) -> tuple[SuperModel, Fitted, SiteImages]:
     """The super model with the hospital's own expert and class, how it was found, and the images it came from."""
+    check_can_join(super_model, Path(site_folder).resolve().name)
     predictor = Predictor(super_model)
     site = read_site(predictor, site_folder)
     _check_labels(site, site.labeled())

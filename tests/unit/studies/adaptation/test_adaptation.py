@@ -133,6 +133,15 @@ def test_too_few_labels_say_what_to_do(place: Path, tmp_path: Path) -> None:
         adapt(load_super_model(place / "supermodel"), tmp_path / "new")
 
 
+def test_a_name_that_is_taken_is_told_before_any_work(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr("fedsuper.studies.adaptation.adapt.read_site", lambda *_: pytest.fail("images were read"))
+    asked = ["adapt", str(place / "supermodel"), "--data", str(place / "root" / "site-1"), "--out", str(tmp_path / "x")]
+    assert main(asked) == 2 and not (tmp_path / "x").exists()
+    assert "site-1: this super model has a site of that name" in capsys.readouterr().err
+
+
 def test_the_commands(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model, data = str(place / "supermodel"), str(place / "few" / "new")
     assert main(["adapt", model, "--data", data, "--suggest", "2"]) == 0
