@@ -71,7 +71,7 @@ def add_engine(parser: argparse.ArgumentParser, engines: Sequence[str]) -> None:
 
 def add_prediction(parser: argparse.ArgumentParser) -> None:
     """Switches that hold in every mode."""
-    parser.add_argument("--tta", action="store_true", help="the mean over the image and its flips")
+    parser.add_argument("--tta", action="store_true", help="the mean over the image and the flips that training showed")
     parser.add_argument(
         "--norm-statistics",
         choices=["running", "image", "batch"],

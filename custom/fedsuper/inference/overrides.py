@@ -8,6 +8,7 @@ from typing import Any
 
 from fedsuper.config.reading import read_study
 from fedsuper.core.supermodel import SuperModel
+from fedsuper.data.augment.settings import shown_flips
 from fedsuper.errors import FedSuperError
 
 # The sections of a study that say how to predict; all others say how the models were trained.
@@ -52,4 +53,8 @@ def override_prediction(super_model: SuperModel, overrides: Sequence[str]) -> Su
     if any(override.startswith("routing.preset=") for override in overrides):
         base = base | {"routing": {}}  # a preset stands for all keys, not for those alone that nobody set
     study = read_study(None, list(overrides), base=base)
+    asked = study.prediction.tta and any(override.startswith("prediction.tta=") for override in overrides)
+    if asked and len(shown_flips(study.augment)) == 1:
+        raise FedSuperError("--tta: this super model's training showed no flipped image (augment.flip and "
+                            "augment.flip_vertical are off), so there is nothing to average; leave --tta out")
     return replace(super_model, manifest=super_model.manifest | {"study": study.to_json()})

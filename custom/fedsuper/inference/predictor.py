@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -16,6 +17,7 @@ from fedsuper.core.state import State, clone
 from fedsuper.core.supermodel import SuperModel
 from fedsuper.core.validated.one_piece import largest_pieces
 from fedsuper.core.validated.selection_choice import BOTH, STATISTICS, TRAINED
+from fedsuper.data.augment.settings import shown_flips
 from fedsuper.data.images.io import Image
 from fedsuper.data.preprocess import Preprocess, prepare_image, regions_to_labels, restore_probabilities
 from fedsuper.data.task import Task
@@ -29,8 +31,6 @@ from fedsuper.models.selector_statistics import MeanSelector, StatisticsSelector
 from fedsuper.train.device import Compute
 from fedsuper.train.loop import predict as forward
 
-# Test-time augmentation: as it is, left to right, upside down, both; a flip is its own inverse.
-FLIPS: tuple[tuple[int, ...], ...] = ((), (3,), (2,), (2, 3))
 # Nets held ready at the same time: those of a usual federation. One of fifty sites takes no more memory than this.
 MOST_NETS = 8
 
@@ -69,6 +69,11 @@ class Predictor:
         """Input planes of the nets: image channels times context slices."""
         return self.task.channels * self.study.preprocess.slices
 
+    @property
+    def flips(self) -> tuple[tuple[int, ...], ...]:
+        """The flips that a prediction is the mean over: with `prediction.tta` those that training showed."""
+        return shown_flips(self.study.augment) if self.study.prediction.tta else ((),)
+
     def prepare(self, image: Image) -> torch.Tensor:
         """The nets' input for an image, `[Z, C, S, S]`."""
         return prepare_image(image, self.preprocess, self.task.channels)
@@ -103,16 +108,14 @@ class Predictor:
             return self._nets[expert]
 
     def logits(self, expert: str, images: torch.Tensor) -> torch.Tensor:
-        """Logits `[N, R, S, S]` of one expert for prepared slices; with `prediction.tta` their mean over four flips."""
+        """Logits `[N, R, S, S]` of one expert for prepared slices; the mean over `flips`."""
         net = self.net(expert)
         # Passes that share statistics hold an image's own slices and nothing to fill them up.
         if self.study.prediction.norm_statistics == "batch":
             run = partial(forward, net, compute=self.compute)
         else:
             run = partial(run_passes, net, compute=self.compute)
-        if not self.study.prediction.tta:
-            return run(images)
-        return torch.stack([run(images.flip(axes)).flip(axes) for axes in FLIPS]).mean(dim=0)
+        return mean_over_flips(run, images, self.flips)
 
     def feature_net(self) -> ImageFeatures:
         """phi: read with the global model's first convolutions, with the first site's where there is no global one."""
@@ -173,6 +176,15 @@ class Predictor:
         except RuntimeError as error:
             raise misfit(name, " ".join(str(error).split())[:160]) from None
         return self.compute.place_net(net.float()).eval()
+
+
+def mean_over_flips(
+    run: Callable[[torch.Tensor], torch.Tensor], images: torch.Tensor, flips: Sequence[Sequence[int]]
+) -> torch.Tensor:
+    """Test-time augmentation: the mean of f(x flipped), flipped back; a flip is its own inverse."""
+    if len(flips) == 1:
+        return run(images)
+    return torch.stack([run(images.flip(tuple(axes))).flip(tuple(axes)) for axes in flips]).mean(dim=0)
 
 
 def _cleaned_regions(super_model: SuperModel, switch: str, regions: list[str]) -> list[int]:

@@ -28,6 +28,7 @@ STRONG: dict[str, Any] = {
     "noise": 0.15,
 }
 ROLES = ("global", "personal", "selector")
+SEGMENTING = ("global", "personal")
 PRESETS: dict[str, dict[str, Any]] = {"light": {}, "strong": STRONG}
 
 
@@ -101,6 +102,18 @@ class AugmentByRole(Strict):
 
 
 Augment = AugmentSettings | AugmentByRole
+
+
+def shown_flips(augment: Augment) -> tuple[tuple[int, ...], ...]:
+    """The ways, as axes of `[N, C, H, W]` to flip, in which training showed an image; `()`, as it is, comes first.
+
+    What test-time augmentation averages over: a net knows nothing of a flip it never saw. Where roles differ, a flip
+    counts if the global and the personalized models all saw it; the selector is not asked about flipped images.
+    """
+    ways = [augment.for_role(role) for role in SEGMENTING]
+    across = all(way.flip for way in ways)
+    upside = all(way.flip_vertical for way in ways)
+    return ((), *([(3,)] if across else []), *([(2,)] if upside else []), *([(2, 3)] if across and upside else []))
 
 
 def augment_settings(raw: object) -> Augment:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsuper.data.images import dicom_seg, nifti, raster
-from fedsuper.data.images.io import Image, is_picture
+from fedsuper.data.images.io import Image, is_picture, kind_of
 from fedsuper.data.layout import suffix_of
 from fedsuper.data.problems import DataProblem
+from fedsuper.errors import FedSuperError
 
 MaskFormat = Literal["png", "nifti", "dicom-seg"]
 MASK_FORMATS: tuple[MaskFormat, ...] = get_args(MaskFormat)
@@ -30,6 +31,16 @@ def mask_suffix(image: Path, to: MaskFormat | None = None) -> str:
     `to` asks for a format instead. Pixels are not read; of a DICOM file only the header.
     """
     return ENDINGS[to or ("png" if is_picture(image) else "nifti")][0]
+
+
+def check_format(images: Sequence[Path], to: MaskFormat | None) -> None:
+    """Refuse, before any work, a format that cannot hold the masks of all of `images`; pixels are not read."""
+    if to != "dicom-seg":
+        return
+    others = [image for image in images if kind_of(image) != "dicom"]
+    if others:
+        raise FedSuperError(f"--to dicom-seg: a DICOM SEG refers to DICOM files, and {len(others)} of {len(images)} "
+                            f"images are none ({others[0].name} first); use --to png or nifti, or leave them out")
 
 
 def write_mask(

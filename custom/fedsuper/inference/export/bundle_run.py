@@ -21,7 +21,7 @@ from fedsuper.data.images.masks import write_mask
 from fedsuper.data.preprocess import Preprocess, prepare_image, regions_to_labels, restore_probabilities
 from fedsuper.errors import FedSuperError
 from fedsuper.files import read_json
-from fedsuper.inference.export.programs import Flipped
+from fedsuper.inference.export.programs import with_flips
 from fedsuper.inference.norm_statistics import use_test_statistics
 from fedsuper.inference.passes import run_passes
 from fedsuper.inference.predict.inputs import find_images, plan
@@ -74,6 +74,10 @@ class _Bundle:
         self.files = list(self.told["models"].values())
         cleaned = self.told.get("one_piece", [])
         self.one_piece = [place for place, region in enumerate(self.told["regions"]) if region in cleaned]
+        if self.told["prediction"]["tta"] and "flips" not in self.told:
+            raise FedSuperError(f"{root / 'export.json'}: asks for test-time augmentation and does not name its flips; "
+                                "export the super model again")
+        self.flips = self.told.get("flips", [[]])
         self.network = network
         self.selector = selector
         self.compute = Compute(device)
@@ -118,6 +122,5 @@ class _Bundle:
             net = copy.deepcopy(self.network)
             net.load_state_dict(load_file(self.root / self.files[place]))
             net = use_test_statistics(net, self.told["prediction"]["norm_statistics"])
-            net = Flipped(net) if self.told["prediction"]["tta"] else net
-            self.nets[place] = self.compute.place_net(net).eval()
+            self.nets[place] = self.compute.place_net(with_flips(net, self.flips)).eval()
         return self.nets[place]

@@ -83,6 +83,7 @@ class Parts:
             "output": LOGITS[0],
             "threshold": THRESHOLD,
             "prediction": predictor.study.prediction.model_dump(mode="json"),
+            "flips": [list(axes) for axes in predictor.flips],
             "mode": predictor.super_model.mode,
             "sites": [self.public_name(site) for site in predictor.super_model.sites],
             "models": {self.public_name(name): files[name] for name in self.experts if name in files},

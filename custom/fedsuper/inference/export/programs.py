@@ -12,25 +12,29 @@ from torch import nn
 from torch.onnx.errors import OnnxExporterError
 
 from fedsuper.errors import FedSuperError
-from fedsuper.inference.predictor import FLIPS, Predictor
+from fedsuper.inference.predictor import Predictor, mean_over_flips
 
 
 class Flipped(nn.Module):
-    """Test-time augmentation: the mean of a net's logits over four flips, as `prediction.tta` has it."""
+    """Test-time augmentation: the mean of a net's logits over flips, as `prediction.tta` has it."""
 
-    def __init__(self, net: nn.Module) -> None:
+    def __init__(self, net: nn.Module, flips: Sequence[Sequence[int]]) -> None:
         super().__init__()
         self.net = net
+        self.flips = flips
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        turns = [self.net(images.flip(axes)).flip(axes) for axes in FLIPS]
-        return torch.stack(turns).mean(dim=0)
+        return mean_over_flips(self.net, images, self.flips)
 
 
 def as_predicted(predictor: Predictor, expert: str) -> nn.Module:
     """The net of `expert` with what the study says of prediction: test statistics, test-time augmentation."""
-    net = predictor.net(expert)
-    return Flipped(net) if predictor.study.prediction.tta else net
+    return with_flips(predictor.net(expert), predictor.flips)
+
+
+def with_flips(net: nn.Module, flips: Sequence[Sequence[int]]) -> nn.Module:
+    """The net itself where there is nothing to average."""
+    return Flipped(net, flips) if len(flips) > 1 else net
 
 
 def write_pt2(predictor: Predictor, net: nn.Module, path: Path, outputs: Sequence[str]) -> None:

@@ -16,7 +16,7 @@ import torch
 
 from fedsuper import __version__
 from fedsuper.data.images.io import Image, read_image
-from fedsuper.data.images.masks import MaskFormat, write_mask
+from fedsuper.data.images.masks import MaskFormat, check_format, write_mask
 from fedsuper.display import Display
 from fedsuper.errors import FedSuperError
 from fedsuper.files import atomic_write, atomic_write_text, unhurried
@@ -79,15 +79,18 @@ def predict_paths(
         display.line(problem)
     if not images:
         raise FedSuperError("predict: no image among the inputs; give image files, folders of images or site folders")
+    check_format(images, output.to)
     jobs = plan(images, output.to)
     settings = predictor.study.model_dump(mode="json", include={"routing", "modes", "prediction"})
-    about = {
+    about: dict[str, Any] = {
         "fedsuper": __version__,
         "supermodel": {"folder": str(folder), "method": predictor.super_model.manifest.get("method"),
                        "sha256": hashlib.sha256((folder / MANIFEST).read_bytes()).hexdigest()},
         "mode": mode or predictor.super_model.mode, "gamma": segmenter.mode.gamma, "vote": vote,
         "output": vars(output), "settings": settings, "routing_file": _digest(routing_file),
     }
+    if len(predictor.flips) > 1:
+        about["flips"] = predictor.flips  # masks of other flips, which a version before this averaged, are not kept
     with alone_in(Path(out)):
         record = Record(Path(out), about, jobs, again or segmenter.mode.carries_on)
         run = _Run(segmenter, record, output, display)

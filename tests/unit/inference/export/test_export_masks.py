@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,9 @@ from PIL import Image
 from super_models import random_super_model
 
 from fedsuper.data.images.io import read_image
+from fedsuper.errors import FedSuperError
 from fedsuper.inference.artifact import load_super_model
+from fedsuper.inference.export.bundle_run import segment_folder
 from fedsuper.inference.export.chooser import Chooser
 from fedsuper.inference.export.models import export
 from fedsuper.inference.export.programs import as_predicted, trace
@@ -126,6 +129,22 @@ def test_the_closed_form_program_holds_no_more_of_a_net_than_it_reads(tmp_path: 
     weights = [name for name in program.state_dict if "net." in name or "net_" in name]
     assert weights and sum(program.state_dict[name].numel() for name in weights) < 2 * whole
     assert not [node for node in program.graph.nodes if "stack_trace" in node.meta]
+
+
+def test_a_bundle_averages_over_the_flips_that_training_showed(tmp_path: Path) -> None:
+    model = saved(random_super_model(["A"], "global", prediction={"tta": True}), tmp_path / "model")
+    pictures = write_pictures(tmp_path / "images", 3)
+    assert predict_paths(model, pictures, tmp_path / "masks") == 0
+    export(model, "monai-bundle", tmp_path / "out")
+    assert description(tmp_path / "out")["flips"] == [[], [3]]
+    network = predictor_of(load_super_model(model)).build("global")
+    where = str(tmp_path / "out"), network, str(tmp_path / "images")
+    for mask in segment_folder(*where, str(tmp_path / "again")):
+        assert mask.read_bytes() == (tmp_path / "masks" / mask.name).read_bytes()
+    told = {key: value for key, value in description(tmp_path / "out").items() if key != "flips"}
+    (tmp_path / "out" / "export.json").write_text(json.dumps(told))
+    with pytest.raises(FedSuperError, match="does not name its flips; export the super model again"):
+        segment_folder(*where, str(tmp_path / "third"))
 
 
 @pytest.mark.parametrize("prediction", [{"tta": True}, {"norm_statistics": "image"}, {"norm_statistics": "batch"}])

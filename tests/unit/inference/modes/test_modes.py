@@ -120,15 +120,36 @@ def test_batch_statistics_are_shared_by_a_volumes_slices_and_by_no_other_image(m
 
 
 @pytest.mark.parametrize("mode", PLAIN)
-def test_flipping_an_image_flips_its_mask(mode: str) -> None:
-    model = random_super_model(prediction={"tta": True})
+@pytest.mark.parametrize(("augment", "shown"), [
+    ({}, [(3,)]),
+    ({"flip": False, "flip_vertical": True}, [(2,)]),
+    ({"flip_vertical": True}, [(3,), (2,), (2, 3)]),
+    ({"flip": False}, []),
+    ({"global": {"flip_vertical": True}, "personal": {"flip_vertical": False}}, [(3,)]),
+])
+def test_a_mask_follows_the_flips_that_training_showed_and_no_other(
+    augment: dict[str, object], shown: list[tuple[int, ...]], mode: str
+) -> None:
+    model = random_super_model(prediction={"tta": True}, augment=augment)
     model.selector = constant_super_model(dict.fromkeys("ABC", [True, True]), {"A": 0.5, "B": 0.2, "C": 0.3}).selector
     case = slices(2)
-    for axes in ((2,), (3,), (2, 3)):
-        torch.testing.assert_close(run(model, mode, [case.flip(axes)]).flip(axes), run(model, mode, [case]))
-    plain = random_super_model()
-    plain.selector = model.selector
-    assert not torch.allclose(run(plain, mode, [case.flip(3)]).flip(3), run(plain, mode, [case]), atol=1e-3)
+    there = run(model, mode, [case])
+    for axes in ((3,), (2,), (2, 3)):
+        turned = run(model, mode, [case.flip(axes)]).flip(axes)
+        if axes in shown:
+            torch.testing.assert_close(turned, there)
+        else:
+            assert not torch.allclose(turned, there, atol=1e-3)
+
+
+def test_flips_are_refused_where_training_showed_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = saved(random_super_model(augment={"flip": False}), tmp_path / "sm")
+    picture(tmp_path / "x.png", (40, 30))
+    asked = ["predict", str(model), str(tmp_path / "x.png"), "--out", str(tmp_path / "out")]
+    for switch in (["--tta"], ["--set", "prediction.tta=true"]):
+        assert main([*asked, *switch]) == 2
+        assert "showed no flipped image" in capsys.readouterr().err and not (tmp_path / "out").exists()
+    assert main([*asked, "--set", "prediction.tta=false"]) == 0
 
 
 def test_augmentation_of_an_adapting_mode_is_refused() -> None:

@@ -152,6 +152,18 @@ def test_a_format_that_cannot_hold_the_mask_costs_that_image(tmp_path: Path) -> 
     assert code == 1 and "a PNG cannot hold the" in told.getvalue()
 
 
+def test_pictures_asked_for_as_dicom_seg_are_refused_before_any_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = saved(constant_super_model({"global": [True, False]}, mode="global"), tmp_path / "sm")
+    for name in ("x.png", "y.png"):
+        picture(tmp_path / "in" / name, (40, 30))
+    files = ["predict", str(model), str(tmp_path / "in"), "--out", str(tmp_path / "out"), "--to", "dicom-seg"]
+    assert main(files) == 2 and not (tmp_path / "out").exists()
+    told = [line for line in capsys.readouterr().err.splitlines() if "DICOM" in line]
+    assert len(told) == 1 and "2 of 2 images are none (x.png first)" in told[0]
+
+
 def test_probabilities_are_those_behind_the_mask(tmp_path: Path) -> None:
     model = saved(random_super_model(["A", "B"]), tmp_path / "sm")
     picture(tmp_path / "x.png", (40, 30))
