@@ -2,7 +2,8 @@
 
 The bare loop has its images at hand and its nets built: it augments each batch, then takes forward, loss, backward and
 step of the global and the personalized net and the gradient of the selector, and nothing else. FedSM's epoch is
-`Method.local_update`, as a site runs it: with loading, building the nets, and what goes up.
+`Method.local_update`, as a site runs it: with loading, building the nets, and what goes up. Both keep the memory they
+free (`train/allocator.py`), as a site does; without that the two loops differ by how often the system clears pages.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from fedsuper.methods.protocol import nets
 from fedsuper.methods.protocol.role import PERSONAL, SELECTOR
 from fedsuper.methods.protocol.server import Server
 from fedsuper.methods.protocol.site_round import SiteRound, SiteStore
+from fedsuper.train.allocator import keep_freed_memory
 from fedsuper.train.device import Compute
 from fedsuper.train.learner import make_optimizer
 from fedsuper.train.losses import LOSSES
@@ -38,6 +40,7 @@ NETS = {"plain": (0, 1.05), "residual": (2, 1.10)}  # residual units, and what i
 def run(out: Path) -> dict[str, Any]:
     """Both nets; processor seconds of a single thread, the two loops in turn, medians."""
     torch.set_num_threads(1)
+    keep_freed_memory()
     found = {name: cost(units) for name, (units, _) in NETS.items()}
     return {
         "setting": f"FedSM, UNet 16..256, {SIDE} px, batches of {study_with(0).batch_size}, 1 thread",

@@ -12,6 +12,7 @@ from fedsuper.core.metrics import dice_scores
 from fedsuper.data.augment.batch import augment_batch
 from fedsuper.data.augment.settings import Augment, AugmentSettings
 from fedsuper.data.prepared.samples import Pair, Samples
+from fedsuper.train.allocator import keep_freed_memory
 from fedsuper.train.device import Compute
 from fedsuper.train.learner import Batch, Learner
 from fedsuper.train.seeding import generator
@@ -78,6 +79,7 @@ def run_epochs(
 
     Losses stay on the device until an epoch has ended: the processor never waits for a step to finish.
     """
+    keep_freed_memory()
     totals = dict.fromkeys((learner.role for learner in learners), 0.0)
     steps = 0
     for _ in range(epochs):

@@ -19,9 +19,9 @@ import torch
 
 from fedsuper.data.images.io import Image, read_image
 from fedsuper.errors import FedSuperError
-from fedsuper.inference.allocator import keep_freed_memory
 from fedsuper.inference.passes import compute_threads, cores, pass_size
 from fedsuper.inference.segment import Answer, Prediction, Segmenter
+from fedsuper.train.allocator import keep_freed_memory
 
 WINDOW_PASSES = 8  # a window fills so many passes: enough that the images of each model fill theirs
 WINDOW_ALONE = 4  # slices in a window where every slice is a pass of its own

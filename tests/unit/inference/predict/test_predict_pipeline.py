@@ -13,7 +13,6 @@ from predict_inputs import familiar_super_model, picture, saved
 
 from fedsuper.data.images.io import Image, read_image
 from fedsuper.files import atomic_write_text, unhurried
-from fedsuper.inference import allocator
 from fedsuper.inference.predict import pipeline
 from fedsuper.inference.predict.predict_paths import predict_paths
 
@@ -119,17 +118,3 @@ def test_masks_do_not_wait_for_the_disk_but_records_do(tmp_path: Path, monkeypat
         assert not synced
     atomic_write_text(tmp_path / "a" / "record", "whole")
     assert len(synced) == 1 and [path.name for path in sorted((tmp_path / "a").iterdir())] == ["mask", "record"]
-
-
-def test_freed_memory_is_kept_where_the_c_library_can(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[int, int]] = []
-
-    class Library:
-        def mallopt(self, what: int, value: int) -> int:
-            asked.append((what, value))
-            return 1
-
-    monkeypatch.setattr(allocator.ctypes, "CDLL", lambda _: Library())
-    assert allocator.keep_freed_memory() and dict(asked) == {-1: 256 * 2**20, -3: 32 * 2**20}
-    monkeypatch.setattr(allocator.ctypes, "CDLL", lambda _: object())
-    assert not allocator.keep_freed_memory()
