@@ -124,9 +124,10 @@ def test_a_dicom_file_that_claims_terabytes_is_refused(tmp_path: Path) -> None:
 
 
 LARGE = """
-    import resource, sys
+    import sys
     from pathlib import Path
     import torch
+    from fedsuper.bench.peak_memory import peak_megabytes
     from fedsuper.data.images.io import read_image
     from fedsuper.data.images.masks import write_mask
     from fedsuper.data.preprocess import Preprocess, prepare_image, regions_to_labels, restore_probabilities
@@ -138,7 +139,7 @@ LARGE = """
     labels = regions_to_labels(probabilities, {"disc": (1, 2), "cup": (2,)})
     write_mask(Path(sys.argv[2]), labels, image)
     ContactSheet(1).add(0, image, labels, "global")
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+    print(peak_megabytes())
 """
 
 
@@ -149,7 +150,7 @@ def test_a_photograph_of_36_megapixels_fits_in_a_gigabyte(tmp_path: Path) -> Non
     Pillow.fromarray(small).resize((6000, 6000)).save(tmp_path / "eye.jpg")
     arguments = [sys.executable, "-c", textwrap.dedent(LARGE), str(tmp_path / "eye.jpg"), str(tmp_path / "mask.png")]
     done = subprocess.run(arguments, capture_output=True, text=True, timeout=120, check=True)
-    assert int(done.stdout) * 1024 < GIGABYTE
+    assert float(done.stdout) < 1000  # of the process's own: ru_maxrss would count what its parent held
     assert Pillow.open(tmp_path / "mask.png").size == (6000, 6000)
 
 
