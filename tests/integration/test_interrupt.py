@@ -12,7 +12,7 @@ from fedsuper.cli import main
 
 STUDY = """
 method: fedavg
-rounds: 6
+rounds: 30
 image_size: 32
 model: {name: plain-unet, channels: [4, 8], norm: batch}
 """
@@ -31,7 +31,7 @@ def test_what_the_last_line_says_works(pair_root: Path, tmp_path: Path, monkeypa
         assert process.stderr is not None
         assert process.stderr.readline().startswith("run: study.yaml"), "something is said before the slow imports"
         for line in process.stderr:
-            if "round 2/6" in line:
+            if "round 2/30" in line:
                 process.send_signal(signal.SIGINT)
                 break
         last = process.stderr.read().strip().splitlines()[-1]
