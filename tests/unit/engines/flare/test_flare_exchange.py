@@ -10,6 +10,7 @@ import torch
 from nvflare.app_common.abstract.fl_model import FLModel
 from nvflare.app_common.app_event_type import AppEventType
 
+from fedsuper.engines.flare.contact.doorbell import WORK
 from fedsuper.engines.flare.contact.exchange import AbortedError, FlareExchange
 from fedsuper.engines.flare.settings import GONE
 from fedsuper.engines.flare.wire import ENVELOPE, pack, pack_failure, unpack
@@ -105,6 +106,16 @@ def test_a_site_whose_process_died_meanwhile_ends_the_waiting(tmp_path, monkeypa
     replies = FlareExchange(controller)(TRAIN, messages("a", "b"), 1000)
     assert replies["a"] == Message() and replies["b"] == SiteFailure("it is not connected")
     assert controller.standing == 0
+
+
+def test_the_last_answer_ends_the_waiting_and_tasks_ring() -> None:
+    """NVFlare clears finished tasks away a moment later; a round does not wait for that."""
+    heard = WORK.rings
+    controller = FakeController(lambda site: pack(Message()))
+    controller.standing = 2
+    replies = FlareExchange(controller)(TRAIN, messages("a", "b"), 1000)
+    assert replies == {"a": Message(), "b": Message()} and controller.standing == 2
+    assert WORK.rings == heard + 2
 
 
 def test_silence_has_a_reason() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from nvflare.app_common.abstract.fl_model import FLModel
 from nvflare.app_common.app_constant import AppConstants
 from nvflare.app_common.app_event_type import AppEventType
 
+from fedsuper.engines.flare.contact.doorbell import WORK
 from fedsuper.engines.flare.contact.hearts import Hearts
 from fedsuper.engines.flare.contact.memory import give_back
 from fedsuper.engines.flare.settings import GONE, from_environment
@@ -45,29 +47,32 @@ class FlareExchange:
 
     def __call__(self, task: str, messages: Mapping[str, Message], timeout: float) -> dict[str, Message | SiteFailure]:
         answers: dict[str, FLModel] = {}
+        complete = threading.Event()
 
         def answered(model: FLModel) -> None:
             if model.meta["client_name"] not in answers:  # an answer that is repeated counts once
                 model.params = self.rest(model.params or {})
                 answers[model.meta["client_name"]] = model
+                if len(answers) == len(asked):
+                    complete.set()
 
         if task == TRAIN:
             self._announce(AppEventType.ROUND_STARTED, messages)
         give_back()  # of the task before
         reachable = set(self.sites)
+        asked = [site for site in messages if site in reachable]
         started = time.monotonic()
-        for site, message in messages.items():
-            if site in reachable:
-                model = pack(message, message.info.get("round"))
-                message.carried = weight(model)
-                self.controller.send_model(task, model, targets=[site], timeout=math.ceil(timeout), callback=answered)
-        while self.controller.get_num_standing_tasks():
+        for site in asked:
+            model = pack(messages[site], messages[site].info.get("round"))
+            messages[site].carried = weight(model)
+            self.controller.send_model(task, model, targets=[site], timeout=math.ceil(timeout), callback=answered)
+            WORK.ring()
+        while asked and not complete.wait(CHECK_PERIOD) and self.controller.get_num_standing_tasks():
             if self.controller.abort_signal.triggered:
                 raise AbortedError
-            if not any(self._connected(site) for site in messages if site in reachable and site not in answers):
+            if not any(self._connected(site) for site in asked if site not in answers):
                 self.controller.cancel_all_tasks()  # nobody is left to wait for
                 break
-            time.sleep(CHECK_PERIOD)
         overdue = time.monotonic() - started >= timeout
         if task == TRAIN:
             self._announce(AppEventType.ROUND_DONE, messages)

@@ -1,14 +1,21 @@
 """NVFlare's simulator as a process of ours: `python -m fedsuper.engines.flare.launch.warm_simulator JOB -w ... -c ...`.
 
-The same simulator; what differs costs or saves time only. Sites are forked from a warm process, which shares its
-imports with the server's, and whoever waits looks again soon: NVFlare's simulator sleeps a second before it reaches for
-a site, and half a second where a site finds no task.
+The same simulator; what differs costs or saves time only.
+
+- Sites are forked from a warm process, which shares its imports with the server's. Of NVFlare's six ways to carry
+  messages only the one that the simulator uses is loaded.
+- Whoever waits looks again soon: NVFlare sleeps for half a second to three where a process starts, connects or ends,
+  and where a site finds no task. Where every site has a process of its own, the server keeps a site's question open
+  until there is work; where they take turns, a site that finds none makes room for the next.
+- Sites yield to those with more images, with which a round ends.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import json
+import os
 import subprocess
 import sys
 import time
@@ -17,15 +24,30 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+from nvflare.apis.client import Client
+from nvflare.apis.fl_context import FLContext
+from nvflare.apis.shareable import Shareable
+from nvflare.fuel.f3 import communicator
+from nvflare.fuel.f3.cellnet import connector_manager
+from nvflare.fuel.f3.drivers.tcp_driver import TcpDriver
 from nvflare.fuel.f3.mpm import MainProcessMonitor
+from nvflare.private.defs import SpecialTaskName
 from nvflare.private.fed.app.simulator import simulator_runner, simulator_worker
 from nvflare.private.fed.app.simulator.simulator import define_simulator_parser, run_simulator
+from nvflare.private.fed.client import client_runner
+from nvflare.private.fed.server import fed_server
+from nvflare.private.fed.server.server_runner import ServerRunner
 
 from fedsuper.engines.flare import controller, executor, inference_controller, inference_executor
+from fedsuper.engines.flare.contact.doorbell import WORK
 from fedsuper.engines.flare.launch.nursery import Birth, Nursery
+from fedsuper.engines.flare.launch.one_machine import YIELDING
+from fedsuper.methods import METHODS, method_class
 
 WORKER = simulator_worker.__name__
 STARTING, POLLING = 0.05, 0.2  # seconds: the longest nap where a process starts, and where a site asks for work
+OPEN, BLINK = 0.25, 0.01  # seconds: how long a question stays open, and the nap of a site whose questions do
+MOST_OPEN = 32  # sites; each open question holds one of the threads that also take answers, of which NVFlare has 64
 WARM = (controller, executor, inference_controller, inference_executor)  # imported here, shared by every fork
 
 
@@ -35,7 +57,16 @@ def site(arguments: Sequence[str]) -> None:
     parsed = simulator_worker.parse_arguments()
     with contextlib.suppress(OSError):  # Linux: `top` shows the site
         Path("/proc/self/comm").write_text(parsed.client, encoding="utf-8")
+    os.nice(json.loads(os.environ.get(YIELDING, "{}")).get(parsed.client, 0))
     MainProcessMonitor.run(main_func=simulator_worker.main, run_dir=parsed.workspace, args=parsed)
+
+
+def warm_up() -> None:
+    """Import once what every process would import for itself."""
+    communicator.driver_mgr.register(TcpDriver)
+    communicator.driver_loaded = True
+    for name in METHODS:
+        method_class(name)
 
 
 def start_warm(nursery: Nursery) -> None:
@@ -51,17 +82,41 @@ def start_warm(nursery: Nursery) -> None:
 
 def nap_shorter(module: ModuleType, longest: float) -> None:
     """Let one module of NVFlare sleep no longer than this at a time; it looks at a condition after every nap."""
-    module.time = SimpleNamespace(time=time.time, sleep=lambda seconds: time.sleep(min(seconds, longest)))  # type: ignore[attr-defined]
+    shorter = {"sleep": lambda seconds: time.sleep(min(seconds, longest))}
+    module.time = SimpleNamespace(**(vars(time) | shorter))  # type: ignore[attr-defined]
+
+
+def keep_questions_open(runner: type[ServerRunner], longest: float) -> None:
+    """Let the server answer a site that asks for work when there is some, or after `longest` seconds."""
+    answer = runner.process_task_request
+
+    def when_there_is_work(self: ServerRunner, client: Client, fl_ctx: FLContext) -> tuple[str, str, Shareable | None]:
+        until = time.monotonic() + longest
+        while True:
+            heard = WORK.rings
+            task: tuple[str, str, Shareable | None] = answer(self, client, fl_ctx)
+            if task[0] != SpecialTaskName.TRY_AGAIN or not WORK.wait(heard, until - time.monotonic()):
+                return task
+
+    runner.process_task_request = when_there_is_work
 
 
 def main() -> int:
     """The simulator's own command line."""
     parser = argparse.ArgumentParser()
     define_simulator_parser(parser)
-    nap_shorter(simulator_worker, POLLING)
+    options = parser.parse_args()
+    sites = len(options.clients.split(","))
+    own_process = options.threads >= sites and sites <= MOST_OPEN
+    nap_shorter(simulator_worker, BLINK if own_process else POLLING)
+    nap_shorter(fed_server, POLLING)
+    for module in (connector_manager, client_runner, simulator_runner):
+        nap_shorter(module, STARTING)
+    warm_up()
     start_warm(Nursery(site))
-    nap_shorter(simulator_runner, STARTING)
-    return int(run_simulator(parser.parse_args()) or 0)
+    if own_process:
+        keep_questions_open(ServerRunner, OPEN)
+    return int(run_simulator(options) or 0)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,92 @@
+"""What the warm simulator changes of NVFlare's costs or saves time only: here is what it saves."""
+
+from __future__ import annotations
+
+import threading
+import time
+from types import SimpleNamespace
+
+import pytest
+from nvflare.fuel.f3 import communicator
+from nvflare.fuel.f3.drivers.driver_manager import DriverManager
+from nvflare.fuel.f3.drivers.tcp_driver import TcpDriver
+from nvflare.private.defs import SpecialTaskName
+
+from fedsuper.engines.flare.contact.doorbell import Doorbell
+from fedsuper.engines.flare.launch import warm_simulator
+
+NOTHING = (SpecialTaskName.TRY_AGAIN, "", None)
+
+
+class Server:
+    """NVFlare's runner as far as it answers sites: with a task where there is one."""
+
+    def __init__(self) -> None:
+        self.tasks: list[str] = []
+        self.asked = threading.Semaphore(0)
+        self.questions = 0
+
+    def process_task_request(self, client: str, fl_ctx: None) -> tuple[str, str, None]:
+        self.questions += 1
+        self.asked.release()
+        return (self.tasks.pop(), "1", None) if self.tasks else NOTHING
+
+
+@pytest.fixture()
+def bell(monkeypatch: pytest.MonkeyPatch) -> Doorbell:
+    one = Doorbell()
+    monkeypatch.setattr(warm_simulator, "WORK", one)
+    return one
+
+
+@pytest.fixture()
+def server() -> Server:
+    return type("Open", (Server,), {"process_task_request": Server.process_task_request})()
+
+
+def test_a_question_is_answered_when_there_is_work(bell: Doorbell, server: Server) -> None:
+    warm_simulator.keep_questions_open(type(server), 60)
+    answers: list[tuple[str, str, None]] = []
+    site = threading.Thread(target=lambda: answers.append(server.process_task_request("site-1", None)))
+    site.start()
+    server.asked.acquire()
+    server.tasks.append("train")
+    bell.ring()
+    site.join(30)
+    assert answers == [("train", "1", None)] and server.questions == 2
+
+
+def test_a_question_does_not_stay_open_for_ever(bell: Doorbell, server: Server) -> None:
+    warm_simulator.keep_questions_open(type(server), 0.01)
+    assert server.process_task_request("site-1", None) == NOTHING and server.questions == 1
+
+
+def test_somebody_elses_ring_is_not_ones_own_work(bell: Doorbell, server: Server) -> None:
+    """The bell rings for every site; who finds nothing asks again within the time the question had."""
+    warm_simulator.keep_questions_open(type(server), 0.05)
+    stop = threading.Event()
+    ringing = threading.Thread(target=lambda: [bell.ring() for _ in iter(lambda: stop.wait(0.001), True)])
+    ringing.start()
+    try:
+        assert server.process_task_request("site-1", None) == NOTHING and server.questions > 1
+    finally:
+        stop.set()
+        ringing.join()
+
+
+def test_naps_are_shorter_and_everything_else_of_time_is_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = SimpleNamespace(time=time)
+    slept: list[float] = []
+    monkeypatch.setattr(time, "sleep", slept.append)
+    warm_simulator.nap_shorter(module, 0.05)
+    module.time.sleep(3.0)
+    module.time.sleep(0.01)
+    assert slept == [0.05, 0.01] and module.time.monotonic is time.monotonic and module.time.time is time.time
+
+
+def test_only_what_carries_the_simulators_messages_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(communicator, "driver_mgr", DriverManager())
+    monkeypatch.setattr(communicator, "driver_loaded", False)
+    warm_simulator.warm_up()
+    assert communicator.driver_loaded and set(communicator.driver_mgr.drivers.values()) == {TcpDriver}
+    assert communicator.driver_mgr.find_driver_class("tcp://localhost:1") is TcpDriver
