@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from fedsuper.bench import epoch_cost, table, two_workers, wire_bytes
+from fedsuper.bench import epoch_cost, table, two_workers, whole_round, wire_bytes
 from fedsuper.bench.performance_page import page
 
 
@@ -49,3 +49,23 @@ def test_a_comparison_is_held_against_what_the_cores_can_do(
     result = two_workers.run(tmp_path)
     assert result["two_workers_of_one"] == both / 10 and list(result["promises"].values()) == kept
     assert "compare: two workers of one" in table("compare", result) and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("a_round, rest, kept", [(0.5, 1.0, [True, True]), (0.55, 9.0, [False, True]),
+                                                 (0.7, 0.0, [True, False])])
+def test_a_disturbed_turn_of_the_simulator_does_not_count(
+    a_round: float, rest: float, kept: list[bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One turn of each was disturbed in its rounds, the other in the rest; neither alone is undisturbed."""
+    here = [whole_round.Spent([1.0, 5.0], 2.0), whole_round.Spent([3.0, 3.0], 9.0)]
+    simulated = [whole_round.Spent([a_round, 9.0], rest + 7), whole_round.Spent([8.0, 9.0], rest)]
+    assert whole_round.undisturbed(here) == (4.0, 1.0)
+    monkeypatch.setattr(whole_round, "write_retina", lambda folder, **_: folder.mkdir(parents=True))
+    monkeypatch.setattr(whole_round, "TURNS", 2)
+    monkeypatch.setattr(whole_round.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(whole_round, "_here", lambda *_: here.pop())
+    monkeypatch.setattr(whole_round, "_simulated", lambda *_: simulated.pop())
+    result = whole_round.run(tmp_path)
+    assert result["rounds_alone"] == pytest.approx(2 * a_round)
+    assert result["with_start_up"] == pytest.approx((rest + 2 * a_round) / 2)
+    assert list(result["promises"].values()) == kept

@@ -118,6 +118,33 @@ def test_the_last_answer_ends_the_waiting_and_tasks_ring() -> None:
     assert WORK.rings == heard + 2
 
 
+def test_who_answered_last_is_asked_first_and_answers_keep_their_order() -> None:
+    waiting: dict[str, object] = {}
+
+    class Slow(FakeController):
+        """Sites answer when all were asked, `order` first to last."""
+
+        order = ("c", "a", "b")
+
+        def send_model(self, task, model, targets, timeout, callback) -> None:
+            self.sent.append((task, targets[0], unpack(model)))
+            waiting[targets[0]] = callback
+            if len(waiting) == 3:
+                for site in self.order:
+                    answer = pack(Message({}, {"from": site}))
+                    answer.meta["client_name"] = site
+                    waiting.pop(site)(answer)
+
+    controller = Slow(None, sites=("a", "b", "c"))
+    exchange = FlareExchange(controller)
+    for asked in (["a", "b", "c"], ["b", "a", "c"]):
+        controller.sent.clear()
+        replies = exchange(TRAIN, messages("a", "b", "c"), 10)
+        assert [site for _, site, _ in controller.sent] == asked
+        assert {site: reply.info["from"] for site, reply in replies.items()} == {"a": "a", "b": "b", "c": "c"}
+        assert list(replies) == ["a", "b", "c"]
+
+
 def test_silence_has_a_reason() -> None:
     silent = FakeController(lambda site: None)
     assert FlareExchange(silent)(TRAIN, messages("a"), 1000)["a"] == SiteFailure(

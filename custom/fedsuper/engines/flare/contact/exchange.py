@@ -33,26 +33,31 @@ class AbortedError(Exception):
 
 
 class FlareExchange:
-    """One task per site and call: only so does each site get its own models in the same round."""
+    """One task per site and call: only so does each site get its own models in the same round.
+
+    Who answered last the time before is asked first: the others are done before it either way. Answers are read while
+    the rest are waited for.
+    """
 
     def __init__(self, controller: ModelController, hearts: Hearts | None = None, away: float = AWAY_AFTER) -> None:
         self.controller = controller
         self.hearts = hearts or Hearts()
         self.away = away
         self.rest: Rest = as_it_is
+        self._last_order: list[str] = []  # of the answers to the last round
 
     @property
     def sites(self) -> list[str]:
         return [client.name for client in self.controller.engine.get_clients() if self._connected(client.name)]
 
     def __call__(self, task: str, messages: Mapping[str, Message], timeout: float) -> dict[str, Message | SiteFailure]:
-        answers: dict[str, FLModel] = {}
+        answers: dict[str, Message | SiteFailure] = {}
         complete = threading.Event()
 
         def answered(model: FLModel) -> None:
             if model.meta["client_name"] not in answers:  # an answer that is repeated counts once
                 model.params = self.rest(model.params or {})
-                answers[model.meta["client_name"]] = model
+                answers[model.meta["client_name"]] = _read(model)
                 if len(answers) == len(asked):
                     complete.set()
 
@@ -60,7 +65,7 @@ class FlareExchange:
             self._announce(AppEventType.ROUND_STARTED, messages)
         give_back()  # of the task before
         reachable = set(self.sites)
-        asked = [site for site in messages if site in reachable]
+        asked = sorted((site for site in messages if site in reachable), key=self._turn)
         started = time.monotonic()
         for site in asked:
             model = pack(messages[site], messages[site].info.get("round"))
@@ -75,11 +80,16 @@ class FlareExchange:
                 break
         overdue = time.monotonic() - started >= timeout
         if task == TRAIN:
+            self._last_order = list(answers)
             self._announce(AppEventType.ROUND_DONE, messages)
         return {
-            site: _read(answers[site]) if site in answers else self._silence(site, site in reachable, overdue, timeout)
+            site: answers[site] if site in answers else self._silence(site, site in reachable, overdue, timeout)
             for site in messages
         }
+
+    def _turn(self, site: str) -> int:
+        """Its place in the order of asking: who never answered, then the last, ..., the first of the last round."""
+        return -self._last_order.index(site) if site in self._last_order else -len(self._last_order)
 
     def _announce(self, event: str, messages: Mapping[str, Message]) -> None:
         """Tell NVFlare's widgets where the study is."""
