@@ -69,7 +69,7 @@ def measure(what: Request, task: str) -> dict[str, Any]:
         curves["real images"] = _curve(what, task, real)
     transfer: dict[str, float] = {}
     for difficulty in DIFFICULTIES:
-        wanted = max(COUNTS) + HELD[task]
+        wanted = max(COUNTS) * (1 if task == "retina" else SLICES) + HELD[task]  # as many patients as real images
         one_site = _samples(what, task, difficulty, [LEARNED_SITE], wanted)
         curves[f"synthetic, {difficulty}"] = _curve(what, task, one_site)
         if real is None:

@@ -39,6 +39,16 @@ def test_a_curve_trains_on_other_patients_than_it_scores_and_on_many_of_them(mon
     assert trained[0] <= trained[1] <= trained[2] and scored[0] == scored[1] != scored[4]
 
 
+def test_a_curve_does_not_begin_with_the_lowest_slice_of_every_patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the files' order the first image of each patient would be his apex, and a net would never see a base."""
+    trained: list[list[int]] = []
+    monkeypatch.setattr(curves, "fit", lambda samples, *_: trained.append([int(n) % 4 for n in samples.names]))
+    monkeypatch.setattr(curves, "mean_dice", lambda *_: 0.5)
+    study = parse_study({"method": "local", "rounds": 1, "image_size": 32, "model": {"channels": [4, 8]}})
+    curves.learning_curve(patients(40, 4), study, steps=1, held=8, draws=1)
+    assert set(trained[3]) == {0, 1, 2, 3} and max(trained[3].count(place) for place in range(4)) < 20
+
+
 def test_slices_are_few_and_show_something() -> None:
     chosen = few_slices(patients(3, 9), 4)
     assert len(chosen) == 12 and bool(chosen.masks.flatten(1).any(dim=1).all())
