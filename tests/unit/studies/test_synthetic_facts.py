@@ -55,6 +55,13 @@ def test_slices_are_few_and_show_something() -> None:
     assert {chosen.cases.count(case) for case in chosen.cases} == {4}
 
 
+def test_the_mean_mask_is_scored_by_image() -> None:
+    seen, other = patients(4, 1), patients(2, 1)
+    seen.masks[:], other.masks[:] = 0, 0
+    seen.masks[:3, :, :8], other.masks[0, :, :8], other.masks[1, :, 4:12] = 1, 1, 1
+    assert curves.mean_mask_dice(seen, other) == pytest.approx((1 + 0.5) / 2)
+
+
 def test_crops_hold_the_whole_disc_at_the_scale_of_the_real_ones(tmp_path: Path) -> None:
     images, labels = np.zeros((6, 100, 100, 3), np.uint8), np.zeros((6, 100, 100), np.uint8)
     labels[:, 40:70, 35:65], labels[:, 50:60, 45:55] = 1, 2
@@ -77,7 +84,9 @@ def test_the_study_writes_curves_transfer_and_pictures(tmp_path: Path, monkeypat
     text = synthetic.run_synthetic(what)
     told = json.loads((tmp_path / "out" / "synthetic.json").read_text())["tasks"]["retina"]
     assert list(told["means"]) == ["real images", "synthetic, real", "synthetic, easy"]
-    assert set(told["on_real_images"]) == {"real, light", "real, strong", "easy, light", "easy, strong"}
+    assert set(told["on_real_images"]) == {
+        f"{difficulty}, {how}" for difficulty in ("real", "easy") for how in ("light", "strong", "mean mask")
+    }
     assert all(f"{value:.3f}" in text for row in told["means"].values() for value in row.values())
     with Image.open(tmp_path / "out" / "retina.jpg") as picture:
         assert picture.size == (8 * synthetic.PIXELS, 4 * synthetic.PIXELS)

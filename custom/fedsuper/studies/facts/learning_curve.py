@@ -56,6 +56,15 @@ def mean_dice(net: nn.Module, samples: Samples, study: Study) -> float:
     return float(region_dice(net, samples, Compute.from_config(study.compute)).mean())
 
 
+def mean_mask_dice(seen: Samples, samples: Samples) -> float:
+    """What always drawing the mean mask of `seen` scores: what a net must beat to have learned more than a place."""
+    drawn = seen.masks.float().mean(dim=0, keepdim=True) > 0.5
+    shown = samples.masks.bool()
+    both = (shown & drawn).flatten(2).sum(dim=2)
+    dice = 2 * both / (shown.flatten(2).sum(dim=2) + drawn.flatten(2).sum(dim=2)).clamp(min=1)
+    return float(dice.mean())
+
+
 def fit(samples: Samples, study: Study, steps: int, draw: int = 0) -> nn.Module:
     """A net trained from its first weights on `samples` for about `steps` steps, as the study's sites train."""
     compute = Compute.from_config(study.compute)
