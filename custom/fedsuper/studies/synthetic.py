@@ -27,7 +27,7 @@ from fedsuper.data.synthetic.shift import DIFFICULTIES
 from fedsuper.errors import exit_code
 from fedsuper.files import atomic_write_json, atomic_write_text
 from fedsuper.studies.facts.disc_crops import write_crops
-from fedsuper.studies.facts.learning_curve import COUNTS, Curve, fit, learning_curve, mean_dice
+from fedsuper.studies.facts.learning_curve import COUNTS, Curve, fit, learning_curve, mean_dice, mean_mask_dice
 from fedsuper.studies.facts.real_beside_synthetic import write_side_by_side
 from fedsuper.studies.facts.root_samples import few_slices, pooled
 
@@ -69,7 +69,7 @@ def measure(what: Request, task: str) -> dict[str, Any]:
         curves["real images"] = _curve(what, task, real)
     transfer: dict[str, float] = {}
     for difficulty in DIFFICULTIES:
-        wanted = max(COUNTS) + HELD[task]
+        wanted = max(COUNTS) * (1 if task == "retina" else SLICES) + HELD[task]  # as many patients as real images
         one_site = _samples(what, task, difficulty, [LEARNED_SITE], wanted)
         curves[f"synthetic, {difficulty}"] = _curve(what, task, one_site)
         if real is None:
@@ -81,6 +81,7 @@ def measure(what: Request, task: str) -> dict[str, Any]:
             study = what.study(augment=augment)
             net = fit(seen, study, 2 * what.steps)
             transfer[f"{difficulty}, {augment}"] = mean_dice(net, real, study)
+        transfer[f"{difficulty}, mean mask"] = mean_mask_dice(seen, real)
     return {
         "curves": {name: {"counts": curve.counts, "draws": curve.draws} for name, curve in curves.items()},
         "means": {name: dict(zip(curve.counts, curve.means, strict=True)) for name, curve in curves.items()},

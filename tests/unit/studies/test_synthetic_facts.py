@@ -39,10 +39,27 @@ def test_a_curve_trains_on_other_patients_than_it_scores_and_on_many_of_them(mon
     assert trained[0] <= trained[1] <= trained[2] and scored[0] == scored[1] != scored[4]
 
 
+def test_a_curve_does_not_begin_with_the_lowest_slice_of_every_patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the files' order the first image of each patient would be his apex, and a net would never see a base."""
+    trained: list[list[int]] = []
+    monkeypatch.setattr(curves, "fit", lambda samples, *_: trained.append([int(n) % 4 for n in samples.names]))
+    monkeypatch.setattr(curves, "mean_dice", lambda *_: 0.5)
+    study = parse_study({"method": "local", "rounds": 1, "image_size": 32, "model": {"channels": [4, 8]}})
+    curves.learning_curve(patients(40, 4), study, steps=1, held=8, draws=1)
+    assert set(trained[3]) == {0, 1, 2, 3} and max(trained[3].count(place) for place in range(4)) < 20
+
+
 def test_slices_are_few_and_show_something() -> None:
     chosen = few_slices(patients(3, 9), 4)
     assert len(chosen) == 12 and bool(chosen.masks.flatten(1).any(dim=1).all())
     assert {chosen.cases.count(case) for case in chosen.cases} == {4}
+
+
+def test_the_mean_mask_is_scored_by_image() -> None:
+    seen, other = patients(4, 1), patients(2, 1)
+    seen.masks[:], other.masks[:] = 0, 0
+    seen.masks[:3, :, :8], other.masks[0, :, :8], other.masks[1, :, 4:12] = 1, 1, 1
+    assert curves.mean_mask_dice(seen, other) == pytest.approx((1 + 0.5) / 2)
 
 
 def test_crops_hold_the_whole_disc_at_the_scale_of_the_real_ones(tmp_path: Path) -> None:
@@ -67,7 +84,9 @@ def test_the_study_writes_curves_transfer_and_pictures(tmp_path: Path, monkeypat
     text = synthetic.run_synthetic(what)
     told = json.loads((tmp_path / "out" / "synthetic.json").read_text())["tasks"]["retina"]
     assert list(told["means"]) == ["real images", "synthetic, real", "synthetic, easy"]
-    assert set(told["on_real_images"]) == {"real, light", "real, strong", "easy, light", "easy, strong"}
+    assert set(told["on_real_images"]) == {
+        f"{difficulty}, {how}" for difficulty in ("real", "easy") for how in ("light", "strong", "mean mask")
+    }
     assert all(f"{value:.3f}" in text for row in told["means"].values() for value in row.values())
     with Image.open(tmp_path / "out" / "retina.jpg") as picture:
         assert picture.size == (8 * synthetic.PIXELS, 4 * synthetic.PIXELS)

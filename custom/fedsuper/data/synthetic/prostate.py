@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from fedsuper.data.images.nifti import write_volume
 from fedsuper.data.synthetic.federation_folders import Cases, FederationWriter
 from fedsuper.data.synthetic.pelvis import pelvis_sites
-from fedsuper.data.synthetic.pelvis.men import draw_man
+from fedsuper.data.synthetic.pelvis.men import Man, draw_man
 from fedsuper.data.synthetic.pelvis.pelvis_sites import PelvisHospital, pelvis_hospital
+from fedsuper.data.synthetic.pelvis.scene import draw_scene
 from fedsuper.data.synthetic.prostate_anatomy import Grid
 from fedsuper.data.synthetic.prostate_organs import draw_pelvis
 from fedsuper.data.synthetic.prostate_patient import draw_patient
@@ -26,6 +27,7 @@ DATASET = {"task": "prostate", "channels": 1, "regions": {"prostate": [1]}}
 DEFAULT_VOLUMES = 8  # a site, on average
 FEWEST_VOLUMES = 4  # a site must split into train, val and test
 FEWEST_SLICES, MOST_SLICES = 10, 14
+MOST_SLICES_OF_A_MAN = 17  # realistic glands are as tall as real ones
 THICKNESS = 1.25  # times the pixel, at least: slices must be thicker than pixels are wide to be told from rows
 
 
@@ -40,8 +42,12 @@ def render(
     balloon = bool(rng.random() < scanner.endorectal)
     patient = draw_man(site.mix, rng, balloon) if isinstance(site, PelvisHospital) else draw_patient(rng, balloon)
     needed = 2 * patient.half_height / step + rng.uniform(1.5, 3.5)  # a slice or more without gland at the ends
-    grid = Grid.of(size, pixel, int(np.clip(np.ceil(needed), FEWEST_SLICES, MOST_SLICES)), step, scanner.blur)
-    signal, gland = draw_pelvis(grid, patient, rng)
+    most = MOST_SLICES_OF_A_MAN if isinstance(patient, Man) else MOST_SLICES
+    grid = Grid.of(size, pixel, int(np.clip(np.ceil(needed), FEWEST_SLICES, most)), step, scanner.blur)
+    if isinstance(patient, Man):
+        signal, gland = draw_scene(grid, patient, rng)
+    else:
+        signal, gland = draw_pelvis(grid, patient, rng)
     image = acquire(signal, scanner, patient, grid, rng)
     label = annotate(gland, site.habit, patient, grid, rng)
     return _as_filed(image, label, scanner, (pixel, pixel, step), rng)

@@ -21,7 +21,6 @@ EVERY_SLICE = slice(None)
 BEND = 1.6  # millimeters by which organs stray from their plain shapes
 
 
-
 @dataclass(frozen=True)
 class Part:
     """An ellipsoid of the pelvis. Those beside the midline are there twice, mirrored."""
@@ -138,11 +137,14 @@ class Painting:
     fine: Field
     coarse: Field
     signal: Field
+    slack: float = 4 * BEND  # millimeters by which something may lie beside its straight place
 
     @classmethod
-    def blank(cls, grid: Grid, patient: Patient, rng: np.random.Generator) -> Painting:
-        """Nothing but fat."""
-        fine, coarse = noise_field(rng, grid, 0.9), noise_field(rng, grid, 4.0)
+    def blank(
+        cls, grid: Grid, patient: Patient, rng: np.random.Generator, bend: float = BEND, grain: float = 0.9
+    ) -> Painting:
+        """Nothing but fat, on coordinates bent by about `bend` millimeters, with a fine texture of `grain`."""
+        fine, coarse = noise_field(rng, grid, grain), noise_field(rng, grid, 4.0)
         columns = grid.x.ravel() - np.float32(patient.shift[0])
         rows = grid.y.ravel() - np.float32(patient.shift[1])
         return cls(
@@ -150,18 +152,19 @@ class Painting:
             np.float32(grid.edge),
             columns,
             rows,
-            columns + BEND * noise_field(rng, grid, 11, 1.5),
-            rows[:, None] + BEND * noise_field(rng, grid, 11, 1.5),
+            columns + bend * noise_field(rng, grid, 11, 1.5),
+            rows[:, None] + bend * noise_field(rng, grid, 11, 1.5),
             grid.z - np.float32(patient.shift[2]),
             fine,
             coarse,
             FAT * (1 + 0.06 * coarse + 0.05 * fine),
+            4 * bend,
         )
 
     def window(self, x: float, y: float, across: float, deep: float, slices: slice = EVERY_SLICE) -> Painting:
         """The same painting, seen only where something `across` by `deep` around (x, y) can be."""
-        columns = _range(np.abs(self.columns - np.float32(x)) < across + 4 * BEND)
-        rows = _range(np.abs(self.rows - np.float32(y)) < deep + 4 * BEND)
+        columns = span(np.abs(self.columns - np.float32(x)) < across + self.slack)
+        rows = span(np.abs(self.rows - np.float32(y)) < deep + self.slack)
         where = (slices, rows, columns)
         return replace(
             self,
@@ -180,7 +183,7 @@ class Painting:
         """Paint one ellipsoid of the pelvis, on both sides where it is beside the midline."""
         scale = self.patient.stature
         wide = barrel(self.z, part.z, part.high * scale)
-        slices = _range(wide.ravel() > SMALLEST)
+        slices = span(wide.ravel() > SMALLEST)
         wide = wide[slices] * np.float32(scale)
         cosine, sine = math.cos(math.radians(part.turn)), math.sin(math.radians(part.turn))
         reach = scale * max(part.across, part.deep) * 1.1 + part.rim
@@ -196,7 +199,7 @@ class Painting:
             view.paint(inside, part.signal * np.maximum(1 + part.grain / 2 * (view.fine + view.coarse), 0.2))
 
 
-def _range(there: NDArray[np.bool_]) -> slice:
+def span(there: NDArray[np.bool_]) -> slice:
     """From the first to the last True, empty where there is none."""
     found = np.flatnonzero(there)
     return slice(int(found[0]), int(found[-1]) + 1) if found.size else slice(0, 0)

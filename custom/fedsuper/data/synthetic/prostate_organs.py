@@ -11,10 +11,12 @@ from fedsuper.data.synthetic.prostate_patient import (
     FAT,
     GAS,
     MUSCLE,
+    PERIPHERAL,
     STROMA,
+    TRANSITION,
+    URINE,
     VESICLE,
     WALL,
-    Bulge,
     Patient,
 )
 
@@ -49,19 +51,7 @@ def _gland(painting: Painting) -> Field:
     inside = ellipse(painting.x, painting.y, across, patient.half_depth * size, 0.25)
     groove = 2.2 * np.exp(-((painting.x / 6) ** 2)) * np.clip(back, 0, 1)
     gland = np.where(np.abs(t) < 1, inside - groove, np.float32(-9)).astype(np.float32)
-    for bulge in patient.bulges:
-        gland = np.maximum(gland, np.where(np.abs(t) < 1.08, _bulge(painting, bulge), np.float32(-9)))
     return gland
-
-
-def _bulge(painting: Painting, bulge: Bulge) -> Field:
-    """Millimeters inside a nodule at the gland's border."""
-    patient = painting.patient
-    wide, deep = np.float32(patient.half_width), np.float32(patient.half_depth)
-    x, y = painting.x - bulge.x * 0.8 * wide, painting.y - bulge.y * 0.8 * deep
-    z = painting.z - np.float32(bulge.t * patient.half_height)
-    away = np.sqrt(x**2 + y**2 + z**2)
-    return np.asarray((bulge.radius * deep - away).astype(np.float32))
 
 
 def _zones(painting: Painting, rng: np.random.Generator) -> None:
@@ -69,8 +59,8 @@ def _zones(painting: Painting, rng: np.random.Generator) -> None:
     patient, t, gland = painting.patient, _height(painting), _gland(painting)
     width, depth = patient.half_width, patient.half_depth
     painting.paint(gland + 4.5, FAT * 0.62 * (1 + 0.35 * painting.fine), 0.75)  # veins and nerves around it
-    painting.paint(gland + 1.1, CAPSULE, patient.capsule)
-    painting.paint(gland, patient.peripheral * (1 + 0.16 * painting.fine + 0.08 * painting.coarse))
+    painting.paint(gland + 1.1, CAPSULE)
+    painting.paint(gland, PERIPHERAL * (1 + 0.16 * painting.fine + 0.08 * painting.coarse))
     grown = 0.56 + 0.26 * patient.hyperplasia
     size = np.clip(0.35 + 0.75 * (t + 1), 0, 1) * np.maximum(1 - np.clip(t, 0, 1) ** 4, 0) ** np.float32(0.5)
     forward = painting.y + np.float32(depth * (0.34 - 0.22 * patient.hyperplasia))
@@ -78,7 +68,7 @@ def _zones(painting: Painting, rng: np.random.Generator) -> None:
         ellipse(painting.x, forward, width * grown * size, depth * grown * 1.08 * size, 0.15), gland - 0.5
     )
     painting.paint(inner + 0.9, CAPSULE * 1.3)
-    painting.paint(inner, patient.transition * (1 + 0.22 * painting.coarse + 0.16 * painting.fine))
+    painting.paint(inner, TRANSITION * (1 + 0.22 * painting.coarse + 0.16 * painting.fine))
     for _ in range(int(3 + 9 * patient.hyperplasia)):
         place = [rng.uniform(-0.75, 0.75) * reach for reach in (width * grown, depth * grown, patient.half_height)]
         radius = rng.uniform(2.5, 4.0 + 5.5 * patient.hyperplasia)
@@ -92,38 +82,12 @@ def _zones(painting: Painting, rng: np.random.Generator) -> None:
     painting.paint(np.minimum(front, gland - 0.2), STROMA * (1 + 0.2 * painting.fine), 0.9)
     urethra = np.minimum(ellipse(painting.x, painting.y - 1.0, 2.6, 2.2), gland)
     painting.paint(urethra, 0.62, 0.8)
-    _disease(painting, gland)
     if patient.tumor:
         side = 1 if rng.random() < 0.5 else -1
         x, y, height = side * rng.uniform(0.4, 0.75) * width, rng.uniform(0.35, 0.7) * depth, rng.uniform(-0.5, 0.4)
         spot = ellipse(painting.x - x, painting.y - y, rng.uniform(4, 7), rng.uniform(3, 5))
         spot = np.minimum(spot - 5 * np.abs(t - height), gland - 0.3)
         painting.paint(spot, 0.26 * (1 + 0.15 * painting.fine), 0.85)
-    if patient.weak_ends:
-        _fade_ends(painting, gland)
-
-
-def _disease(painting: Painting, gland: Field) -> None:
-    """Nodules at the border with what is left of their capsules, and dark patches of old blood."""
-    patient = painting.patient
-    for bulge in patient.bulges:
-        nodule = np.minimum(_bulge(painting, bulge), gland)
-        painting.paint(nodule, CAPSULE * 1.4, 0.7 * patient.capsule)
-        painting.paint(nodule - 1, bulge.signal * (1 + 0.3 * painting.fine + 0.15 * painting.coarse), 0.9)
-    for patch in patient.patches:
-        x, y = painting.x - patch.x * 0.8 * patient.half_width, painting.y - patch.y * 0.8 * patient.half_depth
-        away = np.abs(painting.z - patch.t * patient.half_height)
-        spot = ellipse(x, y, patch.radius, 0.7 * patch.radius) - 0.5 * away + 0.8 * painting.coarse
-        painting.paint(np.minimum(spot, gland), 0.2 * (1 + 0.2 * painting.fine), patch.strength)
-
-
-def _fade_ends(painting: Painting, gland: Field) -> None:
-    """Towards the ends the gland takes on the look of the sphincter (apex) and of the bladder neck (base)."""
-    patient, t = painting.patient, _height(painting)
-    look = np.where(t < 0, MUSCLE * 1.9, WALL * 1.7) * (1 + 0.35 * painting.fine + 0.2 * painting.coarse)
-    ends = np.clip((np.abs(t) - 0.45) / 0.4, 0, 1) * np.float32(patient.weak_ends)
-    cover = np.clip((gland + 1.5) / painting.edge + np.float32(0.5), 0, 1) * ends
-    np.add(painting.signal, cover * (look - painting.signal), out=painting.signal)
 
 
 def _skin(painting: Painting) -> None:
@@ -168,7 +132,7 @@ def _rectum(painting: Painting) -> None:
         painting.paint(1.0 - np.abs(ellipse(painting.x, painting.y - behind, 4, 4)), 0.12)
         return
     painting.paint(tube + 0.8, WALL * 2.4)
-    stool = np.clip(0.30 + 0.2 * patient.resemblance + 0.22 * painting.coarse + 0.10 * painting.fine, 0.04, 0.8)
+    stool = np.clip(0.30 + 0.22 * painting.coarse + 0.10 * painting.fine, 0.04, 0.8)
     painting.paint(tube, GAS + 0.02 if patient.gas else stool)
     if patient.gas:
         painting.paint(np.minimum(tube, painting.y - behind - 0.45 * deep), stool)
@@ -181,9 +145,8 @@ def _bladder(painting: Painting) -> None:
     middle = -patient.half_depth * 0.55 - 0.62 * patient.bladder * np.clip(1.25 - 0.5 * t, 0.3, 1)
     pool = ellipse(painting.x, painting.y - middle, patient.bladder * full, 0.70 * patient.bladder * full, 0.5)
     pool = np.where(full > 0.2, pool, np.float32(-9))
-    thick = 3.4 + 5.0 * patient.resemblance  # a wall that years of obstruction have thickened looks like the gland
-    painting.paint(pool + thick, WALL * (1 + 0.8 * patient.resemblance) * (1 + 0.1 * painting.fine))
-    painting.paint(pool, patient.urine)
+    painting.paint(pool + 3.4, WALL * (1 + 0.1 * painting.fine))
+    painting.paint(pool, URINE)
 
 
 def _vesicles(painting: Painting) -> None:

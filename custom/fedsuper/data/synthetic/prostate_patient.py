@@ -14,28 +14,6 @@ PERIPHERAL, TRANSITION, STROMA, CAPSULE, VESICLE = 0.80, 0.38, 0.13, 0.14, 0.72
 
 
 @dataclass(frozen=True)
-class Bulge:
-    """A nodule that pushes the gland's border outwards. Place and radius are parts of the gland's half-axes."""
-
-    x: float
-    y: float
-    t: float
-    radius: float
-    signal: float
-
-
-@dataclass(frozen=True)
-class Patch:
-    """A dark patch in the gland, as bleeding leaves it. The place is in the gland's half-axes, the radius in mm."""
-
-    x: float
-    y: float
-    t: float
-    radius: float
-    strength: float
-
-
-@dataclass(frozen=True)
 class Patient:
     """What varies from man to man. The coil balloon of an endorectal scan is part of the anatomy it presses on."""
 
@@ -50,14 +28,6 @@ class Patient:
     balloon: bool
     stature: float  # scale of the pelvis
     shift: tuple[float, float, float]  # where the gland lies in the picture
-    peripheral: float = PERIPHERAL
-    transition: float = TRANSITION
-    urine: float = URINE
-    capsule: float = 1.0  # how well the dark line around the gland shows
-    weak_ends: float = 0.0  # 0..1: how far apex and base fade into what lies beyond
-    resemblance: float = 0.0  # 0..1: how far bladder wall and rectum look like the gland
-    bulges: tuple[Bulge, ...] = ()
-    patches: tuple[Patch, ...] = ()
 
 
 def draw_patient(rng: np.random.Generator, balloon: bool) -> Patient:

@@ -45,7 +45,7 @@ def learning_curve(samples: Samples, study: Study, steps: int, held: int, draws:
     rows = []
     for draw in range(draws):
         order = shuffled(samples, study.seed, draw)
-        test, pool = take(samples, order[:held]), _of_other_patients(samples, order, held)
+        test, pool = take(samples, order[:held]), _of_other_patients(samples, order, held, study.seed, draw)
         nets = [fit(take(samples, pool[:count]), study, steps, draw) for count in counts]
         rows.append([mean_dice(net, test, study) for net in nets])
     return Curve(counts, rows)
@@ -54,6 +54,15 @@ def learning_curve(samples: Samples, study: Study, steps: int, held: int, draws:
 def mean_dice(net: nn.Module, samples: Samples, study: Study) -> float:
     """Mean over images, then regions, of a net's Dice."""
     return float(region_dice(net, samples, Compute.from_config(study.compute)).mean())
+
+
+def mean_mask_dice(seen: Samples, samples: Samples) -> float:
+    """What always drawing the mean mask of `seen` scores: what a net must beat to have learned more than a place."""
+    drawn = seen.masks.float().mean(dim=0, keepdim=True) > 0.5
+    shown = samples.masks.bool()
+    both = (shown & drawn).flatten(2).sum(dim=2)
+    dice = 2 * both / (shown.flatten(2).sum(dim=2) + drawn.flatten(2).sum(dim=2)).clamp(min=1)
+    return float(dice.mean())
 
 
 def fit(samples: Samples, study: Study, steps: int, draw: int = 0) -> nn.Module:
@@ -88,14 +97,20 @@ def shuffled(samples: Samples, *names: object) -> list[int]:
     return sorted(range(len(samples)), key=lambda row: (place[samples.cases[row]], row))
 
 
-def _of_other_patients(samples: Samples, order: list[int], held: int) -> list[int]:
-    """What may be trained on, one image of every patient before the second of any: few images, many patients."""
+def _of_other_patients(samples: Samples, order: list[int], held: int, *names: object) -> list[int]:
+    """What may be trained on, one image of every patient before the second of any: few images, many patients.
+
+    Which of a patient's images comes first is left to chance: in the files' order it would be the lowest slice of
+    every patient, and a curve would tell how far apex slices alone teach a gland.
+    """
     scored = {samples.cases[row] for row in order[:held]}
+    chance = torch.rand(len(samples), generator=generator(*names, "which-image")).tolist()
+    patients = {case: place for place, case in enumerate(dict.fromkeys(samples.cases[row] for row in order))}
     turns: dict[str, int] = {}
     ranked: list[tuple[int, int, int]] = []
-    for row in order[held:]:
+    for row in sorted(order[held:], key=lambda row: chance[row]):
         case = samples.cases[row]
         if case not in scored:
             turns[case] = turns.get(case, 0) + 1
-            ranked.append((turns[case], len(ranked), row))
+            ranked.append((turns[case], patients[case], row))
     return [row for _, _, row in sorted(ranked)]

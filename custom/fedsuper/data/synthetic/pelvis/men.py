@@ -3,40 +3,92 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass
 
 import numpy as np
 
+from fedsuper.data.synthetic.pelvis.body import Body, draw_body
 from fedsuper.data.synthetic.pelvis.pelvis_sites import PelvisMix
-from fedsuper.data.synthetic.prostate_patient import PERIPHERAL, TRANSITION, URINE, Bulge, Patch, Patient, draw_patient
+from fedsuper.data.synthetic.prostate_patient import URINE, Patient
+
+PERIPHERAL, TRANSITION = 0.66, 0.45  # middling brightness of the zones: real glands are duller than the textbook's
 
 
-def draw_man(mix: PelvisMix, rng: np.random.Generator, balloon: bool) -> Patient:
-    """A patient of the textbook, then varied in size, place, disease and in how clearly his gland shows."""
-    plain = draw_patient(rng, balloon)
+@dataclass(frozen=True)
+class Bulge:
+    """A nodule that pushes the gland's border outwards. Place and radius are parts of the gland's half-axes."""
+
+    x: float
+    y: float
+    t: float
+    radius: float
+    signal: float
+
+
+@dataclass(frozen=True)
+class Patch:
+    """A dark patch in the gland, as bleeding leaves it. The place is in the gland's half-axes, the radius in mm."""
+
+    x: float
+    y: float
+    t: float
+    radius: float
+    strength: float
+
+
+@dataclass(frozen=True)
+class Man(Patient):
+    """A patient with a body of his own, disease, and a gland that shows more or less clearly."""
+
+    body: Body
+    peripheral: float
+    transition: float
+    urine: float
+    capsule: float  # how well the dark line around the gland shows
+    weak_ends: float  # 0..1: how far apex and base fade into what lies beyond
+    resemblance: float  # 0..1: how far bladder wall and rectum look like the gland
+    lean: float  # millimeters by which the apex lies farther back than the middle
+    blunt: float  # how slowly the gland narrows towards its ends
+    square: float  # 0..1: how far its corners are filled
+    neck: float  # height on the gland, -1..1, from which the bladder lies in front of it
+    aside: float  # millimeters by which the rectum leaves the midline above the gland
+    bulges: tuple[Bulge, ...]
+    patches: tuple[Patch, ...]
+
+
+def draw_man(mix: PelvisMix, rng: np.random.Generator, balloon: bool) -> Man:
+    """A man of the site's mix: size and place of his organs, disease, how clearly his gland shows, and his body."""
     grown = float(np.clip(rng.beta(2, 2) + mix.hyperplasia - 0.5, 0, 1))
-    size = math.exp(mix.size_spread * float(np.clip(rng.standard_normal(), -2, 2))) * (0.84 + 0.34 * grown)
-    x, y, z = rng.standard_normal(3) * mix.wander
+    size = math.exp(mix.size_spread * float(np.clip(rng.standard_normal(), -2, 2))) * (0.86 + 0.30 * grown)
+    x, y, z = (float(part) for part in rng.standard_normal(3) * mix.wander)
     weak = float(np.clip(mix.weak_capsule * rng.gamma(2.0, 0.5), 0, 1))
-    zones = np.exp(mix.unlike * np.clip(rng.standard_normal(3), -2, 2))
-    pressed = plain.half_depth / plain.half_width
-    width = 23.0 * size * rng.normal(1, 0.05)
-    return replace(
-        plain,
+    zones = np.exp(mix.unlike * np.clip(rng.standard_normal(2), -2, 2))
+    width = 25.0 * size * float(rng.normal(1, 0.05))
+    gas = bool(rng.random() < 0.45)
+    return Man(
         half_width=width,
-        half_depth=width * pressed * float(rng.normal(0.92 + 0.14 * grown, 0.05)),
-        half_height=15.0 * size * float(rng.normal(1, 0.08)),
+        half_depth=width * (0.70 if balloon else 0.78) * float(rng.normal(0.94 + 0.14 * grown, 0.06)),
+        half_height=21.0 * size * float(rng.normal(1, 0.10)),
         hyperplasia=grown,
         tumor=bool(rng.random() < 0.45),
-        bladder=float(rng.uniform(12, 36)),
-        stature=float(rng.normal(1, 0.07)),
-        shift=(0.6 * x, 2 + y, 0.5 * z),
-        peripheral=PERIPHERAL * float(zones[0]) * (1 - 0.45 * float(rng.beta(1, 3))),
+        bladder=float(rng.uniform(18, 38)),
+        rectum=21.0 if balloon else float(rng.uniform(8, 18)),
+        gas=gas,
+        balloon=balloon,
+        stature=float(rng.normal(1, 0.05)),
+        shift=(0.4 * x, 1 + 1.15 * y, 0.5 * z),
+        body=draw_body(rng, mix.wander),
+        peripheral=PERIPHERAL * float(zones[0]) * (1 - 0.35 * float(rng.beta(1, 2))),
         transition=TRANSITION * float(zones[1]),
         urine=URINE * (1 - 0.5 * mix.resemblance * float(rng.beta(1, 2))),
         capsule=1 - weak,
         weak_ends=float(np.clip(mix.weak_ends * rng.gamma(3.0, 0.33), 0, 1)),
         resemblance=float(np.clip(mix.resemblance * rng.gamma(2.0, 0.5), 0, 1)),
+        lean=float(rng.normal(2.5, 3.0)),
+        blunt=float(rng.uniform(1.6, 2.6)),
+        square=float(rng.uniform(0, 0.4)),
+        neck=float(rng.normal(-0.05, 0.30)),
+        aside=float(rng.normal(0, 6)),
         bulges=_bulges(mix, grown, rng),
         patches=_patches(mix, rng),
     )
