@@ -126,8 +126,8 @@ def test_a_process_with_threads_is_not_forked(tiny_root: Path, small: Study, tmp
 ORPHANS = """
 import os, sys, time
 from fedsuper.studies.cells.crew import Fork
-first = Fork([])
-second = Fork([first])
+first = Fork([], 1)
+second = Fork([first], 1)
 print(first._pid, second._pid, flush=True)
 time.sleep(60)
 """

@@ -60,7 +60,7 @@ class Interpreter:
 class Fork:
     """A worker forked from this process; it closes what belongs to `others`, which else would not see our end."""
 
-    def __init__(self, others: Sequence[Fork]) -> None:
+    def __init__(self, others: Sequence[Fork], torch_threads: int) -> None:
         (coming, asking), (telling, going) = os.pipe(), os.pipe()
         self.asked: TextIO = open(asking, "w", encoding="utf-8")
         self.told: TextIO = open(telling, encoding="utf-8")
@@ -68,7 +68,7 @@ class Fork:
         sys.stderr.flush()
         self._pid = os.fork()
         if self._pid == 0:
-            _live(coming, going, [*others, self])
+            _live(coming, going, [*others, self], torch_threads)
         os.close(coming)
         os.close(going)
 
@@ -78,9 +78,11 @@ class Fork:
         os.waitpid(self._pid, 0)
 
 
-def _live(coming: int, going: int, ours: Sequence[Fork]) -> NoReturn:
+def _live(coming: int, going: int, ours: Sequence[Fork], torch_threads: int) -> NoReturn:
     """The life of a fork: it never returns into what this process was about."""
     try:
+        os.environ.setdefault("OMP_NUM_THREADS", str(torch_threads))  # for processes of its own
+        torch.set_num_threads(torch_threads)
         for stream in [stream for worker in ours for stream in (worker.asked, worker.told)]:
             stream.close()
         serve(open(coming, encoding="utf-8"), open(going, "w", encoding="utf-8"))
@@ -106,14 +108,15 @@ class Crew:
         self._said: queue.SimpleQueue[tuple[str, str, str]] = queue.SimpleQueue()
         for cell in cells:
             self._waiting.put(cell)
-        self._workers: list[Worker] = []
-        forks: list[Fork] = []
-        for _ in range(count):
-            if len(forks) == len(self._workers) and may_fork(cells):
-                forks.append(Fork(forks))
-                self._workers.append(forks[-1])
-            else:
-                self._workers.append(Interpreter(cells[0].study.compute.torch_threads))
+        threads = cells[0].study.compute.torch_threads
+        self._workers: Sequence[Worker]
+        if may_fork(cells):
+            forks: list[Fork] = []
+            for _ in range(count):
+                forks.append(Fork(forks, threads))
+            self._workers = forks
+        else:
+            self._workers = [Interpreter(threads) for _ in range(count)]
 
     def __enter__(self) -> Crew:
         for worker in self._workers:
