@@ -31,6 +31,7 @@ from fedsuper.train.model_files import ModelFiles
 
 MODELS = "models"  # the folder of the models, and the value that names those of a round
 BEST, CARRY = "best:", "carry:"  # before the keys of models that are not those of the next round
+Version = tuple[str, int, int]
 # What may differ between the run that wrote a checkpoint and the one that goes on from it.
 FREE_KEYS = ("rounds", "patience", "max_rounds", "federation", "routing")
 
@@ -68,7 +69,7 @@ class RoundWriter:
         self.room = room
         self.note = note
         self.files = ModelFiles(self.folder / MODELS)
-        self._named: dict[tuple[str, int, int], set[str]] = {}  # the models of a file that was read or written
+        self._named: dict[Version, set[str]] = {}  # the models of every file: a history is long and read once at most
         self._leaving = threading.Event()
         self._hand = ThreadPoolExecutor(1, "checkpoint")
         self._writing: Future[None] | None = None
@@ -106,6 +107,7 @@ class RoundWriter:
         except OSError as error:
             raise OSError(error.errno, error.strerror, str(newest)) from error
         save_models(newest, {}, values | {MODELS: names})
+        self._named[_version(newest)] = set(names.values())
         kept = [path for path in _checkpoints(self.folder) if path <= newest][-keep:]
         for path in _checkpoints(self.folder):
             if path not in kept:
@@ -117,8 +119,7 @@ class RoundWriter:
         named = {}
         for path in self.folder.glob("[!.]*.safetensors"):
             with contextlib.suppress(FileNotFoundError):  # somebody has just taken their copy away
-                found = path.stat()
-                version = (path.name, found.st_mtime_ns, found.st_size)
+                version = _version(path)
                 named[version] = self._named[version] if version in self._named else _models_of(path)
         self._named = named
         return set().union(*named.values())
@@ -128,6 +129,12 @@ def save_round(folder: Path, server: Server) -> None:
     """Write the state after a round, and wait for it."""
     with RoundWriter(folder) as writer:
         writer.save(server)
+
+
+def _version(path: Path) -> Version:
+    """What changes when somebody writes another file under the same name."""
+    found = path.stat()
+    return path.name, found.st_mtime_ns, found.st_size
 
 
 def _models_of(path: Path) -> set[str]:

@@ -15,6 +15,7 @@ from fedsuper.config import FederationConfig, Study
 from fedsuper.core.state import Models, State
 from fedsuper.data.task import Task
 from fedsuper.errors import FedSuperError
+from fedsuper.federation import checkpoints
 from fedsuper.federation.checkpoints import BEST, MODELS, RoundWriter, load_latest, save_round
 from fedsuper.methods.protocol.server import Server
 from fedsuper.train.checkpoint import load_models, save_models
@@ -85,6 +86,17 @@ def test_a_round_writes_its_new_models_and_no_best_one(tiny_study: Study, tmp_pa
         found = loaded(tmp_path, tiny_study, number)
         assert equal(found.best_models, fresh(0 if number < 3 else 2)) and found.round == number
     assert equal(found.models, last)
+
+
+def test_a_writer_reads_no_round_that_it_has_written(tiny_study: Study, tmp_path: Path, monkeypatch) -> None:
+    """Its history grows with every round."""
+    read = []
+    save_round(tmp_path, server(tiny_study, 1, fresh(1), {}))
+    monkeypatch.setattr(checkpoints, "load_models", lambda path: read.append(path.name) or load_models(path))
+    with RoundWriter(tmp_path) as writer:
+        for number in (2, 3, 4):
+            writer.save(server(tiny_study, number, fresh(number), {}))
+    assert read == ["round-00001.safetensors"] and len(model_files(tmp_path)) == 16
 
 
 def test_a_model_that_is_current_and_best_is_written_once(tiny_study: Study, tmp_path: Path) -> None:
