@@ -11,9 +11,12 @@ import psutil
 from play import Play, Score
 from provisioned import SERVER, Provisioned
 
+from fedsuper.federation.checkpoints import MODELS
 from fedsuper.files import PARTIAL
 from fedsuper.train.checkpoint import load_models
+from fedsuper.train.model_files import ModelFiles
 
+SMALLER_THAN_A_SELECTOR = 200_000  # bytes
 ANY = (psutil.RLIM_INFINITY, psutil.RLIM_INFINITY)
 
 
@@ -25,14 +28,16 @@ def play(place: Provisioned, score: Score) -> None:
     at = show.round(1)
     job = place.job(SERVER)
     with score.fault("the server's disk is full: one line, nothing torn, the same job goes on when there is room"):
-        job.rlimit(psutil.RLIMIT_FSIZE, (1_000_000, psutil.RLIM_INFINITY))
+        job.rlimit(psutil.RLIMIT_FSIZE, (SMALLER_THAN_A_SELECTOR, psutil.RLIM_INFINITY))
         try:
             at = show.sees("cannot be written (the file would be larger than", at)
             assert "the study waits for room" in show.lines[at - 1]
             kept = list((place.machine(SERVER) / "state").glob("*/server/round-*"))
             assert kept
             for path in kept:
-                load_models(path)
+                files = ModelFiles(path.parent / MODELS)
+                for name in load_models(path)[1][MODELS].values():
+                    files.read(name)
         finally:
             job.rlimit(psutil.RLIMIT_FSIZE, ANY)
         at = show.sees("there is room on the disk again", at)

@@ -3,7 +3,8 @@
 Memory goes up and down by tens of megabytes within a round, so every process is read twenty times a second through the
 ten rounds around round 20 and through the last ten, and the medians are compared: at the end the server and each site
 are within 5% of what they were. On disk only what tells of every round may grow, a bounded number of bytes for each;
-all the rest (weights, states, messages, the simulator's workspace) must not.
+all the rest (states, messages, the simulator's workspace) must not. The models of the rounds that are kept go up and
+down: a best one is a file of its own once the round it comes from is gone.
 
     python tests/faults/soak.py --out runs/soak [--rounds 200]
 """
@@ -28,6 +29,7 @@ EARLY, AROUND = 20, 5
 PERIOD = 0.05  # seconds between two readings
 MOST_GROWTH = 0.05
 BYTES_A_ROUND = 4_000  # of history in the five checkpoints that are kept, of the tables, events and audits of two sites
+MOST_MODELS = 1.25  # of the bytes of the early rounds' models
 BYTES_OF_THE_REST = 20_000  # in all: files that are rewritten differ by a few bytes
 TELLING = ("round-*.safetensors", "rounds.csv", "events.jsonl", "audit.jsonl")  # of every round
 
@@ -49,19 +51,19 @@ class Reading:
         self.memory = {name: median(rss for rss, _ in readings) for name, readings in taken.items()}
         self.spread = {name: (min(readings)[0], max(readings)[0]) for name, readings in taken.items()}
         self.threads = {name: median(threads for _, threads in readings) for name, readings in taken.items()}
-        self.telling, self.rest = sizes(show.run)
+        self.telling, self.models, self.rest = sizes(show.run)
 
     def tell(self) -> None:
         parts = [f"{name} {self.memory[name]:.0f} MB ({self.spread[name][0]:.0f} to {self.spread[name][1]:.0f}), "
                  f"{self.threads[name]:.0f} threads" for name in self.memory]
         print(f"round {self.last}: {'; '.join(parts)}; disk {self.telling / 1e6:.3f} MB tell of the rounds, "
-              f"{self.rest / 1e6:.3f} MB of the rest", flush=True)
+              f"{self.models / 1e6:.3f} MB of models, {self.rest / 1e6:.3f} MB of the rest", flush=True)
 
 
-def sizes(folder: Path) -> tuple[int, int]:
-    """Bytes of the files that tell of every round, and of all others but logs, which begin anew at 20 MB, and files
-    that are being written."""
-    telling = rest = 0
+def sizes(folder: Path) -> tuple[int, int, int]:
+    """Bytes of the files that tell of every round, of the server's models, and of all others but logs, which begin anew
+    at 20 MB, and files that are being written."""
+    telling = models = rest = 0
     for path in folder.rglob("*"):
         try:
             passing = path.name.startswith(("log", "nvflare.log", PARTIAL)) or not path.is_file()
@@ -70,9 +72,11 @@ def sizes(folder: Path) -> tuple[int, int]:
             continue
         if any(path.match(pattern) for pattern in TELLING):
             telling += size
+        elif path.match("server/models/*"):
+            models += size
         else:
             rest += size
-    return telling, rest
+    return telling, models, rest
 
 
 def main() -> int:
@@ -100,6 +104,8 @@ def main() -> int:
         misses.append(f"a round leaves {a_round:.0f} bytes on disk")
     if late.rest - early.rest > BYTES_OF_THE_REST:
         misses.append(f"the rest of the disk grew by {(late.rest - early.rest) / 1e3:.0f} kB")
+    if late.models > MOST_MODELS * early.models:
+        misses.append(f"the models of the kept rounds grew from {early.models} to {late.models} bytes")
     shown = ", ".join(f"{name} {more:+.1%}" for name, more in growth.items())
     print(f"{rounds} rounds in {(time.monotonic() - started) / 60:.1f} min; memory {shown}; disk {a_round:+.0f} bytes "
           f"a round, the rest {(late.rest - early.rest) / 1e3:+.1f} kB; {'; '.join(misses) or 'all promises held'}",

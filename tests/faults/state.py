@@ -10,7 +10,8 @@ from pathlib import Path
 from play import Play, Score
 from provisioned import SERVER, Provisioned
 
-from fedsuper.train.checkpoint import _packed, _unpacked
+from fedsuper.federation.checkpoints import MODELS
+from fedsuper.train.checkpoint import _packed, _unpacked, load_models
 
 
 def play(place: Provisioned, score: Score) -> None:
@@ -43,6 +44,11 @@ def play(place: Provisioned, score: Score) -> None:
         newest = server / "round-00006.safetensors"
         alter_round(newest, 9)
         more(show, 7)
+    with score.fault("a model of the newest checkpoint torn: the one before it counts"):
+        named = load_models(server / "round-00007.safetensors")[1][MODELS]
+        model = server / MODELS / f"{named['global']}.safetensors"
+        model.write_bytes(model.read_bytes()[: model.stat().st_size // 2])
+        more(show, 8)
     score.settle(show, show.check_bits)
 
 

@@ -2,10 +2,12 @@
 
 The pass is the running sum in float64 that any mean needs, over the same bytes: K global and K personalized models. The
 net is the papers' (UNet 16..256, two residual units, 6.5 MB); 384 sites have a small one, to see that time is linear.
+What a checkpoint writes is counted in bytes, against all models and all best ones that make up the server's state.
 """
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +24,7 @@ from fedsuper.config.reading import parse_study
 from fedsuper.core.state import State
 from fedsuper.core.supermodel import GLOBAL
 from fedsuper.data.task import Task
+from fedsuper.federation.checkpoints import RoundWriter
 from fedsuper.methods import create_method
 from fedsuper.methods.protocol.nets import first_segmentation
 from fedsuper.methods.protocol.role import PERSONAL
@@ -43,11 +46,13 @@ def run(out: Path) -> dict[str, Any]:
     uneven = many["least_seconds"] / (4 * few["least_seconds"])
     most = found[str(SITES[-1])]
     rest = compared(study_with(PAPER), study_with(SMALL), TASK, SITES, out)
+    written = checkpoints(PAPER, SITES[0], out / "checkpoints")
     return {
         "setting": f"FedSM, UNet 16..256 with two residual units, K = {', '.join(found)}; 1 thread",
         "sites": found | {f"{MANY} (small net)": many},
         "time_of_384_over_4_times_96": uneven,
         "models_at_rest": rest,
+        f"checkpoints_of_{SITES[0]}_sites": written,
         "promises": {
             f"K = {SITES[-1]} within {MOST_PASSES:g} numpy passes over the same bytes": most["passes"] <= MOST_PASSES,
             f"scratch of at most {MOST_MODELS:g} models": all(
@@ -55,6 +60,9 @@ def run(out: Path) -> dict[str, Any]:
             "time is linear in K up to 384": uneven <= MOST_UNEVEN,
             f"{LARGE_SITES} sites of {LARGE_NET:g} MB fit in {LARGE_MEMORY:g} MB at rest on disk, by the estimate":
                 rest["estimate_megabytes"] <= LARGE_MEMORY,
+            "a checkpoint writes the models that are new and no other": all(
+                written[f"megabytes_{kind}"] <= written["megabytes_first"]  # all models, each at once the best
+                for kind in ("where_no_best_changes", "where_every_best_changes")),
         },
     }
 
@@ -79,6 +87,31 @@ def cost(net: dict[str, Any], count: int) -> dict[str, float]:
         "megabytes_received": len(uploads) * size,
         "scratch_models": scratch / size,
     }
+
+
+def checkpoints(net: dict[str, Any], count: int, folder: Path) -> dict[str, float]:
+    """Megabytes that the checkpoint of a round writes: the first one, one without a new best, one of new bests only."""
+    server, updates = round_of(net, count)
+    shutil.rmtree(folder, ignore_errors=True)
+    found, before = {}, 0
+    with RoundWriter(folder) as writer:
+        for kind in ("first", "where_no_best_changes", "where_every_best_changes"):
+            sent, server.round = server.models, server.round + 1
+            server.models = {GLOBAL: updates[server.sites[0]].models[GLOBAL]} | {
+                f"{PERSONAL}/{site}": update.models[PERSONAL] for site, update in updates.items()}
+            server.models = {key: {name: tensor + server.round for name, tensor in state.items()}
+                             for key, state in server.models.items()}
+            if kind != "where_no_best_changes":
+                for key, state in (sent or server.models).items():
+                    server.note_score(key, server.round, state)
+            writer.save(server)
+            writer.wait()
+            found[f"megabytes_{kind}"] = (writer.files.written - before) / MEGABYTE
+            before = writer.files.written
+    shutil.rmtree(folder)
+    sizes = [sum(tensor.nbytes for state in models.values() for tensor in state.values()) / MEGABYTE
+             for models in (server.models, server.best_models)]
+    return found | {"megabytes_of_new_models": sizes[0], "megabytes_of_the_whole_state": sum(sizes)}
 
 
 def study_with(net: dict[str, Any]) -> Study:

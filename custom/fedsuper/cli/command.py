@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,6 +26,14 @@ class Command:
     run: Callable[[argparse.Namespace], int]
     resume: str | None = None
     starting: str = ""
+
+
+def without_blas_threads() -> None:
+    """Before numpy is imported: let it start no thread a core, which a process that wants to be forked cannot have.
+
+    Nothing here multiplies matrices that are large enough to need them.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 class _WholeNames(argparse.HelpFormatter):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from fedsuper.cli.command import Command
+from fedsuper.cli.command import Command, without_blas_threads
 from fedsuper.cli.options import add_out
 
 
@@ -33,6 +33,7 @@ def _bench_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _bench(options: argparse.Namespace) -> int:
+    without_blas_threads()
     from fedsuper.bench import run_benchmarks
 
     return run_benchmarks(options.names, options.out)

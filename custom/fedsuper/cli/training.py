@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fedsuper.cli.command import Command
+from fedsuper.cli.command import Command, without_blas_threads
 from fedsuper.cli.options import add_data, add_engine, add_out, add_set, count
 from fedsuper.display import closing_panel
 from fedsuper.errors import FedSuperError
@@ -112,6 +112,7 @@ def _compare_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _compare(options: argparse.Namespace) -> int:
+    without_blas_threads()
     from fedsuper.studies.compare import compare_and_tell
     from fedsuper.studies.leave_out import leave_out
     from fedsuper.studies.on_demand.exhibit_names import OUTSIDE
@@ -162,6 +163,7 @@ def _sweep_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _sweep(options: argparse.Namespace) -> int:
+    without_blas_threads()
     from fedsuper.studies.sweep import parse_axis, sweep
 
     if not options.over:

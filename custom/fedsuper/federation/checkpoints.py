@@ -1,7 +1,14 @@
-"""The server's checkpoints: one file per round, the last few kept, a torn one passed over."""
+"""The server's checkpoints: a file per round and the models it names, the last few kept, a torn one passed over.
+
+Models lie beside the rounds in files of their own, named by what is in them, so a round writes only what is new: a best
+model that stayed the best, a site that was away, a model that has become the best and was the current one the round
+before are on disk already. The round's own file names the models it is made of and is written last: it is there, with
+all of them, or not at all. A round that a former version wrote holds its models itself.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import sys
 import threading
@@ -17,11 +24,14 @@ from fedsuper.config.reading import parse_study
 from fedsuper.core.state import Models
 from fedsuper.data.task import Task
 from fedsuper.errors import FedSuperError
-from fedsuper.files import with_room
+from fedsuper.files import forget_unfinished, with_room
 from fedsuper.methods.protocol.server import TRAINING, Server
 from fedsuper.train.checkpoint import load_models, save_models
+from fedsuper.train.model_files import ModelFiles
 
+MODELS = "models"  # the folder of the models, and the value that names those of a round
 BEST, CARRY = "best:", "carry:"  # before the keys of models that are not those of the next round
+Version = tuple[str, int, int]
 # What may differ between the run that wrote a checkpoint and the one that goes on from it.
 FREE_KEYS = ("rounds", "patience", "max_rounds", "federation", "routing")
 
@@ -55,14 +65,17 @@ class RoundWriter:
     """
 
     def __init__(self, folder: Path, room: float = 0.0, note: Callable[[str], None] = print) -> None:
-        self.folder = folder
+        self.folder = Path(folder)
         self.room = room
         self.note = note
+        self.files = ModelFiles(self.folder / MODELS)
+        self._named: dict[Version, set[str]] = {}  # the models of every file: a history is long and read once at most
         self._leaving = threading.Event()
         self._hand = ThreadPoolExecutor(1, "checkpoint")
         self._writing: Future[None] | None = None
 
     def __enter__(self) -> RoundWriter:
+        forget_unfinished(self.files.folder)
         return self
 
     def __exit__(self, *problem: object) -> None:
@@ -79,13 +92,37 @@ class RoundWriter:
         models |= {f"{CARRY}{key}": state for key, state in server.carry.items()}
         values = copy.deepcopy(server.values_to_json())
         keep = server.study.federation.keep_rounds
-        write = partial(_write, self.folder, server.round, models, values, keep)
+        write = partial(self._write, _path(self.folder, server.round), models, values, keep)
         self._writing = self._hand.submit(with_room, write, self.room, self.note, self._leaving)
 
     def wait(self) -> None:
         """Until what was begun is on disk."""
         if self._writing is not None:
             self._writing.result()
+
+    def _write(self, newest: Path, models: Models, values: dict[str, Any], keep: int) -> None:
+        """Write a round, then drop older ones, younger ones that an abandoned run left behind, and their models."""
+        try:
+            names = self.files.keep(models)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(newest)) from error
+        save_models(newest, {}, values | {MODELS: names})
+        self._named[_version(newest)] = set(names.values())
+        kept = [path for path in _checkpoints(self.folder) if path <= newest][-keep:]
+        for path in _checkpoints(self.folder):
+            if path not in kept:
+                path.unlink(missing_ok=True)
+        self.files.drop_all_but(self._all_named())
+
+    def _all_named(self) -> set[str]:
+        """The models of all rounds in the folder, of a copy that somebody made under a name of their own too."""
+        named = {}
+        for path in self.folder.glob("[!.]*.safetensors"):
+            with contextlib.suppress(FileNotFoundError):  # somebody has just taken their copy away
+                version = _version(path)
+                named[version] = self._named[version] if version in self._named else _models_of(path)
+        self._named = named
+        return set().union(*named.values())
 
 
 def save_round(folder: Path, server: Server) -> None:
@@ -94,14 +131,18 @@ def save_round(folder: Path, server: Server) -> None:
         writer.save(server)
 
 
-def _write(folder: Path, number: int, models: Models, values: dict[str, Any], keep: int) -> None:
-    """Write a round, then drop older files, and younger ones that an abandoned run left behind."""
-    newest = _path(folder, number)
-    save_models(newest, models, values)
-    kept = [path for path in _checkpoints(folder) if path <= newest][-keep:]
-    for path in _checkpoints(folder):
-        if path not in kept:
-            path.unlink(missing_ok=True)
+def _version(path: Path) -> Version:
+    """What changes when somebody writes another file under the same name."""
+    found = path.stat()
+    return path.name, found.st_mtime_ns, found.st_size
+
+
+def _models_of(path: Path) -> set[str]:
+    """The models that a round names; nobody can go on from one that cannot be read."""
+    try:
+        return set(load_models(path)[1].get(MODELS, {}).values())
+    except FedSuperError:
+        return set()
 
 
 def has_checkpoint(folder: Path) -> bool:
@@ -126,13 +167,23 @@ def load_latest(folder: Path, study: Study, from_round: int | None = None) -> Se
     problem = None
     for path in reversed(paths):
         try:
-            models, values = load_models(path)
+            models, values = _read(path)
         except FedSuperError as error:
             problem = error
             print(f"warning: {error}", file=sys.stderr)
             continue
         return _restore(path, models, values, study)
     raise FedSuperError(f"{folder}: no whole checkpoint to resume from ({problem}); run without --resume")
+
+
+def _read(path: Path) -> tuple[Models, dict[str, Any]]:
+    """A round with its models; one that lacks any of them is not whole."""
+    models, values = load_models(path)
+    files = ModelFiles(path.parent / MODELS)
+    try:
+        return models | {key: files.read(name) for key, name in values.pop(MODELS, {}).items()}, values
+    except FedSuperError as error:
+        raise FedSuperError(f"{path}: not whole ({error})") from None
 
 
 def _restore(path: Path, models: Models, values: dict[str, Any], study: Study) -> Server:

@@ -18,9 +18,11 @@ from fedsuper.core.state import State, clone, is_float
 from fedsuper.core.supermodel import PERSONAL, SuperModel
 from fedsuper.errors import FedSuperError
 from fedsuper.files import atomic_write_bytes, atomic_write_json
+from fedsuper.inference.passes import compute_threads
 from fedsuper.inference.supermodel_manifest import FORMAT, MANIFEST, SUFFIX, read_manifest, seal
 
-# Called with the name and the weights of every model of a super model that is opened.
+OPENED_AT_ONCE = 2  # models of which the bytes are in memory while they are checked
+# Called with the name and the weights of every model of a super model that is opened, in some thread.
 Check = Callable[[str, State], None]
 
 
@@ -62,18 +64,21 @@ def load_super_model(folder: Path) -> SuperModel:
 def open_super_model(folder: Path, check: Check | None = None) -> SuperModel:
     """The same, with the personalized models left on disk: each is read when it is asked for, and not kept.
 
-    All weights are read and checked once, one model at a time, so that what is wrong with the last one is told before
-    the first is used.
+    All weights are read and checked once, `OPENED_AT_ONCE` models at a time, so that what is wrong with the last one is
+    told before the first is used.
     """
     folder = Path(folder)
     manifest, files = _manifest_and_files(folder)
-    models = {}
-    for key, entry in files.items():
-        state = _load_weights(folder, key, entry)
+
+    def checked(key: str) -> State | None:
+        state = _load_weights(folder, key, files[key])
         if check is not None:
             check(key, state)
-        if not key.startswith(PERSONAL):
-            models[key] = state
+        return None if key.startswith(PERSONAL) else state
+
+    with compute_threads(OPENED_AT_ONCE, "open") as pool:
+        states = zip(files, pool.map(checked, files), strict=True)
+        models = {key: state for key, state in states if state is not None}
     whole = SuperModel.from_models(models, manifest["sites"], manifest["mode"], manifest)
     stored = {site: files[PERSONAL + site] for site in whole.sites if PERSONAL + site in files}
     whole.personal = StoredModels(folder, stored)

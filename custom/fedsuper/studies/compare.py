@@ -24,7 +24,7 @@ from fedsuper.files import atomic_write_json
 from fedsuper.inference.artifact import load_super_model
 from fedsuper.methods import METHODS, method_class
 from fedsuper.studies.cells.cell import Cell
-from fedsuper.studies.cells.side_by_side import train_cells
+from fedsuper.studies.cells.side_by_side import in_order, train_cells
 from fedsuper.studies.on_demand.attacked_image import write_inversion
 from fedsuper.studies.on_demand.exhibit_names import INVERSION, LOSS_SURFACE
 from fedsuper.train.device import Compute
@@ -83,8 +83,8 @@ class Comparison:
         ]
 
     def trained(self, cells: Sequence[Cell]) -> Iterator[Cell]:
-        """The cells in order, each as soon as it is trained, where it was not there already."""
-        return train_cells(cells, self.workers)
+        """The cells in order, each as soon as it and those before it are trained, where they were not there already."""
+        return in_order(cells, train_cells(cells, self.workers))
 
 
 def rows_named(text: str | None) -> list[str]:
@@ -99,11 +99,11 @@ def compare(what: Comparison) -> dict[str, Any]:
     """Train every method with every seed, score them on the test split, write metrics.json and per_image.csv."""
     find_sites(what.data_root)
     store, compute = CaseStore(what.data_root), Compute.from_config(what.study.compute)
-    scored = []
-    for cell in what.trained(what.cells(what.methods)):
+    scored, cells = {}, what.cells(what.methods)
+    for cell in train_cells(cells, what.workers):  # each is scored while others train
         store.frozen |= splits_beside(cell.folder / SUPER_MODEL)
         model = load_super_model(cell.folder / SUPER_MODEL)
-        scored.append(score(cell.row, cell.seed, model, store, compute=compute))
+        scored[cell.folder] = score(cell.row, cell.seed, model, store, compute=compute)
     atomic_write_json(
         what.out / COMPARE,
         {
@@ -114,7 +114,7 @@ def compare(what: Comparison) -> dict[str, Any]:
             "engine": what.engine,
         },
     )
-    return write_results(what.out, what.data_root, scored)
+    return write_results(what.out, what.data_root, [scored[cell.folder] for cell in cells])
 
 
 def compare_and_tell(what: Comparison) -> str:

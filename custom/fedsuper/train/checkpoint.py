@@ -1,4 +1,4 @@
-"""Named models and plain JSON in one safetensors file: the form of every checkpoint. No pickle.
+"""Named models and plain JSON in one safetensors file: the form of every state and message on disk. No pickle.
 
 One file is one atomic write: a checkpoint is there whole or not at all, and a torn one is recognized.
 """
@@ -40,7 +40,7 @@ def save_models(path: Path, models: Models, values: dict[str, Any] | None = None
     """Write models and values atomically; a digest of both is kept so that damage is noticed."""
     from safetensors.torch import save_file
 
-    flat = _apart({key: tensor.detach().cpu().contiguous() for key, tensor in flatten(models).items()})
+    flat = apart({key: tensor.detach().cpu().contiguous() for key, tensor in flatten(models).items()})
     header = {"values": _packed(json.dumps(values or {}, allow_nan=False)), "roles": json.dumps(list(models))}
     header["digest"] = _whole_digest(flat, header)
     atomic_write(Path(path), lambda temporary: save_file(flat, temporary, metadata=header))
@@ -48,23 +48,34 @@ def save_models(path: Path, models: Models, values: dict[str, Any] | None = None
 
 def load_models(path: Path) -> tuple[Models, dict[str, Any]]:
     """Read what `save_models` wrote; a missing, torn or altered file is one clear error."""
-    from safetensors import SafetensorError, safe_open
-
+    flat, header = read_tensors(path)
     try:
-        with safe_open(str(path), framework="pt") as file:
-            header = file.metadata() or {}
-            flat = {key: file.get_tensor(key) for key in file.keys()}
         values = json.loads(_unpacked(header["values"]))
         roles = json.loads(header["roles"])
-    except FileNotFoundError:
-        raise FedSuperError(f"{path}: no such checkpoint; check the path") from None
-    except (SafetensorError, OSError, KeyError, ValueError, zlib.error) as error:
-        raise FedSuperError(f"{path}: torn or not a FedSuper checkpoint ({' '.join(str(error).split())[:120]}); "
-                            "remove it and resume from an older one") from None
+    except (KeyError, ValueError, zlib.error) as error:
+        raise _torn(path, error) from None
     if _whole_digest(flat, header) != header.get("digest"):
         raise FedSuperError(f"{path}: its contents do not match its digest; remove it and resume from an older one")
     models = unflatten(flat)
     return {role: models.get(role, {}) for role in roles}, values
+
+
+def read_tensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
+    """The tensors and the header of a file, whatever wrote it; a missing or torn one is one clear error."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(str(path), framework="pt") as file:
+            return {key: file.get_tensor(key) for key in file.keys()}, file.metadata() or {}
+    except FileNotFoundError:
+        raise FedSuperError(f"{path}: no such checkpoint; check the path") from None
+    except (SafetensorError, OSError, KeyError, ValueError) as error:
+        raise _torn(path, error) from None
+
+
+def _torn(path: Path, error: Exception) -> FedSuperError:
+    return FedSuperError(f"{path}: torn or not a FedSuper checkpoint ({' '.join(str(error).split())[:120]}); "
+                         "remove it and resume from an older one")
 
 
 def _packed(text: str) -> str:
@@ -75,8 +86,8 @@ def _unpacked(text: str) -> str:
     return text if not text.startswith(PACKED) else zlib.decompress(base64.b85decode(text[len(PACKED):])).decode()
 
 
-def _apart(flat: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """safetensors refuses tensors that share memory: those, and only those, are copied."""
+def apart(flat: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The same tensors, none of which shares memory: safetensors refuses those, so they, and only they, are copied."""
     seen: set[int] = set()
     for key, tensor in flat.items():
         place = tensor.untyped_storage().data_ptr()

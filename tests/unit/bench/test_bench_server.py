@@ -58,7 +58,8 @@ def test_the_benchmark_measures_what_it_promises(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(server_aggregation, "PAPER", server_aggregation.SMALL)
     monkeypatch.setattr(resting_models, "LARGE_SITES", 8)
     result = server_aggregation.run(tmp_path)
-    assert set(result["sites"]) == {"2", "3", "8 (small net)"} and len(result["promises"]) == 4
+    assert set(result["sites"]) == {"2", "3", "8 (small net)"} and len(result["promises"]) == 5
+    assert result["promises"]["a checkpoint writes the models that are new and no other"]
     assert result["sites"]["3"]["megabytes_received"] > result["sites"]["2"]["megabytes_received"] > 0
 
 

@@ -80,7 +80,7 @@ def test_a_torn_checkpoint_falls_back_to_the_one_before(
 def test_an_altered_checkpoint_is_noticed(tiny_root: Path, tiny_study: Study, tmp_path: Path) -> None:
     run_local(tiny_study, tiny_root, tmp_path / "run", Silent())
     server = tmp_path / "run" / "server"
-    for path in server.glob("*.safetensors"):
+    for path in (server / "models").glob("*.safetensors"):
         data = bytearray(path.read_bytes())
         data[-5] ^= 0xFF
         path.write_bytes(bytes(data))

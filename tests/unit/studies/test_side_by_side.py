@@ -14,7 +14,7 @@ from fedsuper.config import Study
 from fedsuper.config.reading import change_study
 from fedsuper.errors import FedSuperError
 from fedsuper.inference.supermodel_manifest import read_manifest
-from fedsuper.studies.cells import side_by_side, worker
+from fedsuper.studies.cells import crew, side_by_side, worker
 from fedsuper.studies.cells.board import Board
 from fedsuper.studies.cells.cell import Cell
 from fedsuper.studies.compare import Comparison, compare
@@ -44,7 +44,8 @@ def test_the_bits_and_the_table_are_those_of_one_worker(tiny_root: Path, small: 
 
 def test_a_broken_cell_ends_all_with_its_name(tiny_root: Path, small: Study, tmp_path: Path, monkeypatch) -> None:
     cells = [Cell("fedavg", seed, small, tiny_root, tmp_path / str(seed)) for seed in (0, 1)]
-    monkeypatch.setattr(side_by_side, "PROGRAM", ["false"])
+    monkeypatch.setattr(crew, "PROGRAM", ["false"])
+    monkeypatch.setattr(crew, "may_fork", lambda cells: False)
     with pytest.raises(FedSuperError, match=r"fedavg, seed 0: its process died .*--workers"):
         list(side_by_side.train_cells(cells, 2, io.StringIO()))
 

@@ -3,8 +3,9 @@
     files --readers--> prepared images --nets, in windows--> answers --writers--> masks
 
 The nets see several images at once, so that each model runs on all images of a window that chose it; every core has a
-window of its own. What comes out for an image does not depend on its window (`inference.passes`). Memory is bounded: no
-more is read ahead than fits.
+window of its own. What comes out for an image does not depend on its window (`inference.passes`). Where every slice is
+a pass of its own, the last windows get smaller and smaller, so that no core waits for another that has a whole one
+left. Memory is bounded: no more is read ahead than fits.
 """
 
 from __future__ import annotations
@@ -63,16 +64,19 @@ class Pipeline:
         self.write = write
         self.patients = patients or {}
         self.ends: set[int] = set()
+        self.left = 0
         predictor = segmenter.predictor
         together = pass_size(predictor.study.image_size, predictor.compute)
         self.slices = WINDOW_PASSES * together if together > 1 else WINDOW_ALONE
         self.window = 1 if segmenter.mode.adapts else self.slices
+        self.shares = together == 1  # with larger passes a small window would run half-empty ones
         self.workers = 1 if segmenter.mode.adapts or predictor.compute.device.type != "cpu" else cores()
         self.ahead = FEWEST
 
     def run(self, paths: Sequence[Numbered]) -> Generator[tuple[int, FedSuperError | None]]:
         """Every number, in order, once its image is written; with the problem where it could not be."""
         self.ends = set({self._patient(number): number for number, _ in paths}.values())
+        self.left = len(paths)
         keep_freed_memory()
         beside = max(1, cores() // 2)
         readers, writers = compute_threads(beside, "read"), compute_threads(beside, "write")
@@ -148,14 +152,20 @@ class Pipeline:
         for one in images:
             if isinstance(one, tuple):
                 problems.append(one)
+                self.left -= 1
                 continue
             window.append(one)
-            full = len(window) >= self.window or sum(len(each.prepared) for each in window) >= self.slices
+            full = len(window) >= self._most() or sum(len(each.prepared) for each in window) >= self.slices
             if full and one.number in self.ends:
+                self.left -= len(window)
                 yield window, problems
                 window, problems = [], []
         if window or problems:
             yield window, problems
+
+    def _most(self) -> int:
+        """Images in the next window: at the end a core's share of those that are left."""
+        return min(self.window, max(1, -(-self.left // self.workers))) if self.shares else self.window
 
 
 def _is_done(what: Future[None] | FedSuperError) -> bool:

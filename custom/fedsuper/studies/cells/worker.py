@@ -1,6 +1,6 @@
 """A process that trains cells: one JSON line in for each, JSON lines out for what it would show on a terminal.
 
-It lives as long as its standard input: whoever started it may be killed, and nothing is left behind.
+It lives as long as what it reads from is open: whoever started it may be killed, and nothing is left behind.
 """
 
 from __future__ import annotations
@@ -54,11 +54,10 @@ def work(lines: Iterable[str], out: TextIO) -> None:
             tell(out, FAILED, f"{type(error).__name__}: {' '.join(str(error).split())[:200]}")
 
 
-def main() -> None:
-    """Standard input is read in a thread, so that its end is seen while a cell is trained."""
+def serve(asked: TextIO, out: TextIO) -> None:
+    """Train what is asked for, for ever; it is read in a thread, so that its end is seen while a cell is trained."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent ends us
     waiting: queue.Queue[str] = queue.Queue()
-    asked, out = sys.stdin, sys.stdout
     sys.stderr = Told(out)
 
     def read() -> None:
@@ -71,4 +70,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    serve(sys.stdin, sys.stdout)

@@ -59,6 +59,24 @@ def test_any_number_of_workers_gives_the_same_files(
     assert order == sorted(set(path.name for path in inputs.iterdir()) - {"17.png"})
 
 
+@pytest.mark.parametrize(("together", "last"), [(1, [4, 4, 2, 1]), (2, [16, 16, 7])])
+def test_the_last_windows_are_shared_out_where_no_pass_would_run_half_empty(
+    together: int, last: list[int], model: Path, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    windows: list[int] = []
+    predict = pipeline.Pipeline._windows
+
+    def noted(self: pipeline.Pipeline, images: object) -> object:
+        for window, problems in predict(self, images):  # type: ignore[arg-type]
+            windows.append(len(window))
+            yield window, problems
+
+    monkeypatch.setattr(pipeline, "pass_size", lambda *_: together)
+    monkeypatch.setattr(pipeline.Pipeline, "_windows", noted)
+    run(model, inputs, tmp_path / "out", 2, monkeypatch)
+    assert windows[-len(last):] == last and sum(windows) == FILES - 1
+
+
 @pytest.mark.usefixtures("small_windows")
 def test_no_more_images_are_open_than_promised(
     model: Path, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
