@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from fedsuper.config.reading import read_study
+from fedsuper.core.state import State
+from fedsuper.data.prepared.samples import Samples
 from fedsuper.errors import FedSuperError
 from fedsuper.evaluation.run_files.names import cell
 from fedsuper.federation.checkpoints import load_latest
 from fedsuper.federation.message_schema import RoundRequest
 from fedsuper.federation.site_worker import SiteWorker
 from fedsuper.methods.parts.own_choice import CANDIDATE, CANDIDATES, CHOOSING, CHOSEN, choices
+from fedsuper.methods.protocol.site_round import SiteRound
 from fedsuper.train.loop import region_dice
 
 ROW = "fedsm+personal=auto"
@@ -41,28 +45,48 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
+@dataclass(frozen=True)
+class Kept:
+    """A site after a run: its candidates, the number of the one it took, its round and its test images."""
+
+    site: str
+    states: list[State]
+    taken: int
+    at: SiteRound
+    test: Samples
+
+
 def candidate_scores(run: Path, data: Path) -> Scores:
     """Dice on test images of every candidate of every site, and of its choice."""
+    found: Scores = {}
+    for kept in kept_candidates(run, data):
+        dice = tested(kept)
+        found[kept.site] = [*dice, dice[kept.taken]]
+    return found
+
+
+def tested(kept: Kept) -> list[float]:
+    """Of every candidate, mean over regions."""
+    return [float(region_dice(kept.at.segmentation(state), kept.test, kept.at.compute).mean())
+            for state in kept.states]
+
+
+def kept_candidates(run: Path, data: Path) -> Iterator[Kept]:
+    """What every site of a run kept of the round in which it made its candidates, the last but one."""
     study = read_study(run / "study.yaml")
     server = load_latest(run / "state" / "server", study)
     if server is None or server.phase != CHOOSING:
         raise FedSuperError(f"{run}: no run in which sites chose; compare {ROW} with --engine local")
-    chosen = choices(server)
-    found: Scores = {}
+    chosen, before = choices(server), server.round - 1
     for site in server.sites:
-        before = server.round - 1  # the round in which candidates were made was the last but one
         request = RoundRequest(study=study.to_json(), label=server.label(site), sites=server.sites, round=before,
                                phase=CHOOSING, accepted=before, task=server.task.to_json())
         worker = SiteWorker(site, data, run / "state" / "sites" / site)
         at = worker.site_round(request, {})
-        states = [at.store.models.get(f"{CANDIDATE}/{name}") for name in CANDIDATES]
-        taken, sent = chosen.get(site), server.models.get(f"{CHOSEN}/{site}")
-        if taken is None or sent is None or any(state is None for state in states):
+        states = [state for name in CANDIDATES if (state := at.store.models.get(f"{CANDIDATE}/{name}"))]
+        if len(states) < len(CANDIDATES) or f"{CHOSEN}/{site}" not in server.models:
             raise FedSuperError(f"{run}: {site} kept no candidates or made no choice; compare {ROW} anew")
-        test = worker.data.samples(study, "test")
-        dice = [float(region_dice(at.segmentation(state), test, at.compute).mean()) for state in states]
-        found[site] = [*dice, dice[taken]]
-    return found
+        yield Kept(site, states, chosen[site], at, worker.data.samples(study, "test"))
 
 
 def candidates_markdown(found: Sequence[Scores]) -> str:

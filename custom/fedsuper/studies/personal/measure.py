@@ -40,13 +40,13 @@ def main(arguments: list[str] | None = None) -> int:
         study = read_study(options.config)
         found = []
         for seed in seeds:
-            root = _root(options.out, seed)
+            root = root_of(options.out, seed)
             if not root.exists():
                 write_hospitals(root, seed, test=options.test)
-            found.append(compare(Comparison(study, root, rows, [seed], _run(options.out, seed)))["methods"])
+            found.append(compare(Comparison(study, root, rows, [seed], run_of(options.out, seed)))["methods"])
         parts = [rows_markdown(found)]
         if ROW in rows:
-            runs = [(cell(_run(options.out, seed), ROW, seed), _root(options.out, seed)) for seed in seeds]
+            runs = [(cell(run_of(options.out, seed), ROW, seed), root_of(options.out, seed)) for seed in seeds]
             parts.append(candidates_markdown([candidate_scores(run, root) for run, root in runs]))
         return "\n".join(parts)
 
@@ -65,11 +65,13 @@ def rows_markdown(found: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines) + "\n"
 
 
-def _root(out: Path, seed: int) -> Path:
+def root_of(out: Path, seed: int) -> Path:
+    """The data of a seed."""
     return out / "data" / f"seed-{seed}"
 
 
-def _run(out: Path, seed: int) -> Path:
+def run_of(out: Path, seed: int) -> Path:
+    """The comparison of a seed."""
     return out / f"seed-{seed}"
 
 
