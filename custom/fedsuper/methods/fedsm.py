@@ -109,11 +109,7 @@ class FedSM(Composite[FedSMKnobs]):
         return (*super().phases(), *own_choice.PHASES) if self.knobs.personal == "auto" else super().phases()
 
     def during(self, phase: str) -> Method[Any]:
-        if phase == own_choice.LAST_LOOK:
-            return own_choice.LastLook(self.study, self)
-        if phase == own_choice.TRYING:
-            return own_choice.Trying(self.study, self.knobs.fine_tune)
-        return own_choice.Choosing(self.study) if phase == own_choice.CHOOSING else self
+        return own_choice.acting(phase, self, self.knobs.fine_tune)
 
     def super_model(self, server: Server) -> SuperModel:
         whole = with_shares(super().super_model(server), server)

@@ -17,6 +17,7 @@ from fedsuper.federation.manifest import manifest_for
 from fedsuper.methods.parts.fine_tuned import fine_tuned
 from fedsuper.methods.parts.own_choice import CANDIDATES, CHOOSING, LAST_LOOK, TRYING, choices, patient_dice
 from fedsuper.methods.protocol.role import PERSONAL
+from fedsuper.studies.personal.hospitals import write_hospitals
 from fedsuper.train.checkpoint import digest
 
 STUDY = parse_study(small_study("fedsm").to_json() | {"fedsm": {"personal": "auto", "fine_tune": 2}})
@@ -64,13 +65,14 @@ def test_a_site_that_misses_the_choice_keeps_its_personalized_model(root: Path, 
     assert digest(dict(whole.personal["site-2"])) == digest(dict(server.best_models["personal/site-2"]))
 
 
-def test_a_site_of_few_patients_tells_nothing_and_takes_what_serves_the_others(root: Path, tmp_path: Path) -> None:
+def test_a_site_of_few_patients_tells_nothing_and_takes_what_serves_the_others(tmp_path: Path) -> None:
+    write_hospitals(tmp_path / "root", seed=0, images=60, test=2, sites=3)  # 4, 8 and 3 to validate on
     study = parse_study(STUDY.to_json() | {"privacy": {"minimum": 4}})
-    outcome = rehearse(study, root, tmp_path)
+    outcome = rehearse(study, tmp_path / "root", tmp_path)
     whole, server = outcome.super_model, outcome.federation.server
     assert server is not None
     told = {site for site in server.sites if f"figures/{site}" in server.models}
-    assert told and told < set(server.sites) == set(whole.manifest["chosen"])
+    assert told == {"site-1", "site-2"} and set(whole.manifest["chosen"]) == set(server.sites)
     quiet = [whole.manifest["chosen"][site] for site in server.sites if site not in told]
     assert all(one["why"] == "serves the other sites best" and not one["dice"] for one in quiet)
 

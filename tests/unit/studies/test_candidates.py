@@ -13,7 +13,7 @@ from rehearsal import rehearse, small_study
 from fedsuper.config.reading import parse_study
 from fedsuper.data.synthetic.retina import write_retina
 from fedsuper.methods.parts.own_choice import CANDIDATES
-from fedsuper.studies.personal import hospitals, measure, rules
+from fedsuper.studies.personal import by_seed, hospitals, other_rules
 from fedsuper.studies.personal.candidates import ROW, candidates_markdown, main
 
 
@@ -47,18 +47,18 @@ def test_a_measurement_of_its_own_images_for_every_seed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     small = functools.partial(hospitals.write_hospitals, images=16, sites=2)
-    monkeypatch.setattr(measure, "write_hospitals", small)
+    monkeypatch.setattr(by_seed, "write_hospitals", small)
     changes = {"rounds": 1, "selector": {"kind": "statistics"}, "fedsm": {"fine_tune": 1}}
     study = small_study("fedsm").to_json() | changes
     (tmp_path / "study.yaml").write_text(yaml.safe_dump(study), encoding="utf-8")
     asked = ["--out", str(tmp_path / "run"), "--seeds", "0,1", "--test", "3", "--methods", f"softpull,fedsm,{ROW}"]
-    assert measure.main([*asked, "--config", str(tmp_path / "study.yaml")]) == 0
+    assert by_seed.main([*asked, "--config", str(tmp_path / "study.yaml")]) == 0
     rows, candidates = capsys.readouterr().out.split("\n\n")[:2]
     assert [line.split(" | ")[0] for line in rows.splitlines()[2:]] == ["| softpull", "| fedsm", f"| {ROW}"]
     assert candidates.splitlines()[-1].startswith("| mean |")
-    assert rules.main([str(tmp_path / "run"), "--seeds", "0,1"]) == 0
+    assert other_rules.main([str(tmp_path / "run"), "--seeds", "0,1"]) == 0
     lines = capsys.readouterr().out.strip().splitlines()[2:]
-    assert len(lines) == len(rules.RULES) and lines[-1].startswith("| all sites together |")
+    assert len(lines) == len(other_rules.RULES) and lines[-1].startswith("| all sites together |")
     roots = [tmp_path / "run" / "data" / f"seed-{seed}" for seed in (0, 1)]
     first, second = ((root / "site-1" / "images" / "0001.png").read_bytes() for root in roots)
     assert first != second, "every seed has its own images"

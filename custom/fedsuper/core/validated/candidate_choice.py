@@ -24,7 +24,7 @@ import torch
 
 TIE = 1.0
 CLEAR = 2.0
-LEAST_VARIANCE = 1e-12  # of Dice between patients: candidates that are the same model differ by nothing
+LEAST_VARIANCE = 1e-12  # of Dice: a millionth squared, below which nothing varies
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,8 @@ def _between(leads: Sequence[float], noise: Sequence[float]) -> float:
         return 0.0
     middle = _mean(leads, weights)
     q = math.fsum(weight * (lead - middle) ** 2 for weight, lead in zip(weights, leads, strict=True))
-    return max(0.0, (q - (len(leads) - 1)) / scale)
+    found = (q - (len(leads) - 1)) / scale
+    return found if found > LEAST_VARIANCE else 0.0  # rounding is no difference of sites
 
 
 def _mean(values: Sequence[float], weights: Sequence[float]) -> float:

@@ -136,6 +136,15 @@ class Choosing(Method[NoKnobs]):
                 if CHOSEN in update.models}
 
 
+def acting(phase: str, whole: Method[Any], epochs: int) -> Method[Any]:
+    """Who acts in a phase: the whole method in its own."""
+    if phase == LAST_LOOK:
+        return LastLook(whole.study, whole)
+    if phase == TRYING:
+        return Trying(whole.study, epochs)
+    return Choosing(whole.study) if phase == CHOOSING else whole
+
+
 def choices(server: Server) -> dict[str, int]:
     """The candidate of every site: the common one where a site told nothing; nothing where nobody did."""
     found = _choice(server)

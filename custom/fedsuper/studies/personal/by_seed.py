@@ -1,4 +1,4 @@
-"""What personalization adds, a federation of its own for every seed: `python -m ...measure --out RUN [--seeds 0,1,2]`.
+"""What personalization adds, a federation of its own for every seed: `python -m ...by_seed --out RUN [--seeds 0,1,2]`.
 
 Every seed draws its own images, first weights, order and augmentation (`hospitals`), and every row is trained on them.
 Finished rows are kept, so a broken measurement goes on. Prints the tables of docs/results/personal.md.
@@ -26,7 +26,7 @@ ROWS = ["fedavg", "local", "ft", "softpull", "softpull+weights=similar", "fedsm"
 
 def main(arguments: list[str] | None = None) -> int:
     """Print every row by site and seed, then every site's candidates."""
-    parser = argparse.ArgumentParser(prog="fedsuper.studies.personal.measure", description=__doc__)
+    parser = argparse.ArgumentParser(prog="fedsuper.studies.personal.by_seed", description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seeds", default="0,1,2")
     parser.add_argument("--test", type=int, default=TEST, help="test images of every site")

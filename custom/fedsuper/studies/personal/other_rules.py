@@ -1,4 +1,4 @@
-"""What other rules would have taken: `python -m ...rules RUN --seeds 100,101`, RUN made by `measure` with these seeds.
+"""What other rules would have taken: `python -m ...other_rules RUN --seeds 100,101`, RUN as `by_seed` left it.
 
 For choosing a rule, on federations that no result is reported of: test Dice of the models that each rule takes.
 """
@@ -17,12 +17,11 @@ from fedsuper.core.validated.candidate_choice import Figures, choose
 from fedsuper.errors import exit_code
 from fedsuper.evaluation.run_files.names import cell
 from fedsuper.methods.parts.own_choice import CANDIDATES, patient_dice
+from fedsuper.studies.personal.by_seed import root_of, run_of
 from fedsuper.studies.personal.candidates import ROW, kept_candidates, tested
-from fedsuper.studies.personal.measure import root_of, run_of
 
 Seen = list[tuple[Figures, list[float]]]  # by site: what validation says of the candidates, and their test Dice
 Rule = Callable[[Sequence[Figures]], Sequence[int]]
-
 
 
 def _always(candidate: int) -> Rule:
@@ -39,7 +38,7 @@ RULES: dict[str, Rule] = {
 
 def main(arguments: list[str] | None = None) -> int:
     """Print a line a rule: Dice, and how far below each site's best candidate, means over seeds."""
-    parser = argparse.ArgumentParser(prog="fedsuper.studies.personal.rules", description=__doc__)
+    parser = argparse.ArgumentParser(prog="fedsuper.studies.personal.other_rules", description=__doc__)
     parser.add_argument("run", type=Path)
     parser.add_argument("--seeds", required=True)
     options = parser.parse_args(arguments)
