@@ -15,7 +15,7 @@ from fedsuper.core.state import State
 from fedsuper.data.synthetic.retina import write_retina
 from fedsuper.federation.manifest import manifest_for
 from fedsuper.methods.parts.fine_tuned import fine_tuned
-from fedsuper.methods.parts.own_choice import CANDIDATES, CHOOSING, LAST_LOOK, TRYING, choices, patient_dice
+from fedsuper.methods.parts.own_choice import CANDIDATES, CHOOSING, FIGURES, LAST_LOOK, TRYING, choices, patient_dice
 from fedsuper.methods.protocol.role import PERSONAL
 from fedsuper.studies.personal.hospitals import write_hospitals
 from fedsuper.train.checkpoint import digest
@@ -71,7 +71,7 @@ def test_a_site_of_few_patients_tells_nothing_and_takes_what_serves_the_others(t
     outcome = rehearse(study, tmp_path / "root", tmp_path)
     whole, server = outcome.super_model, outcome.federation.server
     assert server is not None
-    told = {site for site in server.sites if f"figures/{site}" in server.models}
+    told = {site for site in server.sites if f"{FIGURES}/{site}" in server.models}
     assert told == {"site-1", "site-2"} and set(whole.manifest["chosen"]) == set(server.sites)
     quiet = [whole.manifest["chosen"][site] for site in server.sites if site not in told]
     assert all(one["why"] == "serves the other sites best" and not one["dice"] for one in quiet)

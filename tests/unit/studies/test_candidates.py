@@ -48,11 +48,11 @@ def test_a_measurement_of_its_own_images_for_every_seed(
 ) -> None:
     small = functools.partial(hospitals.write_hospitals, images=16, sites=2)
     monkeypatch.setattr(by_seed, "write_hospitals", small)
-    changes = {"rounds": 1, "selector": {"kind": "statistics"}, "fedsm": {"fine_tune": 1}}
+    changes = {"rounds": 7, "selector": {"kind": "statistics"}, "fedsm": {"fine_tune": 1}}
     study = small_study("fedsm").to_json() | changes
     (tmp_path / "study.yaml").write_text(yaml.safe_dump(study), encoding="utf-8")
     asked = ["--out", str(tmp_path / "run"), "--seeds", "0,1", "--test", "3", "--methods", f"softpull,fedsm,{ROW}"]
-    assert by_seed.main([*asked, "--config", str(tmp_path / "study.yaml")]) == 0
+    assert by_seed.main([*asked, "--config", str(tmp_path / "study.yaml"), "--set", "rounds=1"]) == 0
     rows, candidates = capsys.readouterr().out.split("\n\n")[:2]
     assert [line.split(" | ")[0] for line in rows.splitlines()[2:]] == ["| softpull", "| fedsm", f"| {ROW}"]
     assert candidates.splitlines()[-1].startswith("| mean |")

@@ -34,7 +34,7 @@ from fedsuper.train.loop import predict
 
 LAST_LOOK, TRYING, CHOOSING = "last-look", "trying", "choosing"
 PHASES = (Phase(LAST_LOOK, 1), Phase(TRYING, 1), Phase(CHOOSING, 1))
-CANDIDATE, FIGURES, CHOICE, CHOSEN = "candidate", "figures", "choice", "chosen"
+CANDIDATE, FIGURES, CHOICE, CHOSEN = "candidate", "candidate-dice", "choice", "chosen"
 CANDIDATES = (GLOBAL, f"fine-tuned-{GLOBAL}", PERSONAL, f"fine-tuned-{PERSONAL}")
 WIDEST = 0.5  # no covariance of numbers between 0 and 1 is beyond it
 

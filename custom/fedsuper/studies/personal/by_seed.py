@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from fedsuper.config.reading import read_study
+from fedsuper.config.reading import change_study, read_study
 from fedsuper.errors import exit_code
 from fedsuper.evaluation.run_files.names import cell
 from fedsuper.studies.compare import Comparison, compare
@@ -32,12 +32,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--test", type=int, default=TEST, help="test images of every site")
     parser.add_argument("--methods", default=",".join(ROWS))
     parser.add_argument("--config", type=Path, default=STUDY)
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change the study")
     options = parser.parse_args(arguments)
     seeds = [int(seed) for seed in options.seeds.split(",")]
     rows = options.methods.split(",")
 
     def tables() -> str:
-        study = read_study(options.config)
+        study = change_study(read_study(options.config), options.set)
         found = []
         for seed in seeds:
             root = root_of(options.out, seed)

@@ -84,7 +84,7 @@ def kept_candidates(run: Path, data: Path) -> Iterator[Kept]:
         worker = SiteWorker(site, data, run / "state" / "sites" / site)
         at = worker.site_round(request, {})
         states = [state for name in CANDIDATES if (state := at.store.models.get(f"{CANDIDATE}/{name}"))]
-        if len(states) < len(CANDIDATES) or f"{CHOSEN}/{site}" not in server.models:
+        if len(states) < len(CANDIDATES) or site not in chosen or f"{CHOSEN}/{site}" not in server.models:
             raise FedSuperError(f"{run}: {site} kept no candidates or made no choice; compare {ROW} anew")
         yield Kept(site, states, chosen[site], at, worker.data.samples(study, "test"))
 
