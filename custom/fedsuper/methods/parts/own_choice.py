@@ -2,8 +2,10 @@
 
 Candidates, the most shared first: the global model, that model fine-tuned at home (`parts.fine_tuned`), the site's
 personalized model, and that one fine-tuned. Global and personalized model are the best of all rounds on validation
-data; nothing of the fine-tuning is chosen by validation images, so that these can still tell the candidates apart.
-Which one a site takes is decided over all sites, by means and covariances (`core.validated.candidate_choice`).
+data. Which one a site takes is decided over all sites, by means and covariances (`core.validated.candidate_choice`).
+So that validation images can tell the candidates apart, none is judged by images that made it look good: nothing of
+the fine-tuning is chosen by them, and for the personalized model, picked among rounds by a few images of one site, the
+one of the last round stands in. (The global model was picked by all sites' images.)
 
 Three rounds after training: `last-look`, in which the last models are scored, `trying`, in which sites make their
 candidates and tell how they did, and `choosing`, in which each hears which to take and sends it up. A site that misses
@@ -35,12 +37,16 @@ from fedsuper.train.loop import predict
 LAST_LOOK, TRYING, CHOOSING = "last-look", "trying", "choosing"
 PHASES = (Phase(LAST_LOOK, 1), Phase(TRYING, 1), Phase(CHOOSING, 1))
 CANDIDATE, FIGURES, CHOICE, CHOSEN = "candidate", "candidate-dice", "choice", "chosen"
+LAST = f"last/{PERSONAL}"  # in a site's store
 CANDIDATES = (GLOBAL, f"fine-tuned-{GLOBAL}", PERSONAL, f"fine-tuned-{PERSONAL}")
 WIDEST = 0.5  # no covariance of numbers between 0 and 1 is beyond it
 
 
 class LastLook(Method[NoKnobs]):
-    """Scores the models of the last training round, so that the best of all rounds is known. Nothing is trained."""
+    """Scores the models of the last training round, so that the best of all rounds is known. Nothing is trained.
+
+    The site keeps its last personalized model, which no validation image has picked.
+    """
 
     name = LAST_LOOK
 
@@ -63,6 +69,10 @@ class LastLook(Method[NoKnobs]):
     def score(self, site: SiteRound, role: Role, state: State) -> dict[str, float]:
         return self.whole.score(site, role, state)
 
+    def local_update(self, site: SiteRound) -> Models:
+        site.store.models[LAST] = self.whole.candidates(site)[PERSONAL]
+        return {}
+
 
 class Trying(Method[NoKnobs]):
     """Every site makes its candidates, keeps them, and tells mean and covariance of their Dice over patients."""
@@ -82,11 +92,12 @@ class Trying(Method[NoKnobs]):
         return {name: state for name, state in sent.items() if state is not None}
 
     def local_update(self, site: SiteRound) -> Models:
-        made = self.candidates_of(site)
+        made, last = self.candidates_of(site), site.store.models.pop(LAST, None)
         site.store.models |= {f"{CANDIDATE}/{name}": state for name, state in made.items()}
         if len(set(site.val.cases)) < site.minimum:
             return {}  # the candidates' Dice would be that of a few patients
-        told = Figures.of(torch.stack([patient_dice(site, state) for state in made.values()]))
+        judged = made | {PERSONAL: last or made[PERSONAL]}
+        told = Figures.of(torch.stack([patient_dice(site, state) for state in judged.values()]))
         return {FIGURES: _packed(told)}
 
     def candidates_of(self, site: SiteRound) -> Models:
@@ -150,22 +161,22 @@ def choices(server: Server) -> dict[str, int]:
     found = _choice(server)
     if found is None:
         return {}
-    own = dict(zip(_told(server), found.taken, strict=True))
+    own = dict(zip(figures(server), found.taken, strict=True))
     return {site: own.get(site, found.common) for site in server.sites}
 
 
 def with_choices(whole: SuperModel, server: Server) -> SuperModel:
     """The super model with every site's choice in its personalized model's place, and why in the manifest."""
-    found, told, taken = _choice(server), _told(server), choices(server)
+    found, told, taken = _choice(server), figures(server), choices(server)
     chosen = {site: server.models[f"{CHOSEN}/{site}"] for site in taken if f"{CHOSEN}/{site}" in server.models}
     whole.personal = {**whole.personal, **chosen}
     whole.manifest[CHOSEN] = {}
     for site in chosen if found else ():
-        figures = told.get(site)
+        own = told.get(site)
         whole.manifest[CHOSEN][site] = {
             "taken": CANDIDATES[taken[site]],
-            "why": _why(found, list(told).index(site)) if found and figures else "serves the other sites best",
-            "dice": dict(zip(CANDIDATES, figures.mean, strict=True)) if figures else {},
+            "why": _why(found, list(told).index(site)) if found and own else "serves the other sites best",
+            "dice": dict(zip(CANDIDATES, own.mean, strict=True)) if own else {},
         }
     return whole
 
@@ -183,7 +194,7 @@ def image_dice(site: SiteRound, state: State) -> torch.Tensor:
     return dice_scores(masks, site.val.masks).mean(dim=1)
 
 
-def _told(server: Server) -> dict[str, Figures]:
+def figures(server: Server) -> dict[str, Figures]:
     """The figures of every site that told them, in label order."""
     kept = {site: server.models.get(f"{FIGURES}/{site}") for site in server.sites}
     return {site: Figures(state["mean"].tolist(), state["spread"].tolist(), int(state["count"]))
@@ -191,7 +202,7 @@ def _told(server: Server) -> dict[str, Figures]:
 
 
 def _choice(server: Server) -> Choice | None:
-    told = _told(server)
+    told = figures(server)
     return choose(list(told.values())) if told else None
 
 

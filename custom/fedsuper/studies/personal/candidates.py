@@ -14,13 +14,14 @@ from pathlib import Path
 
 from fedsuper.config.reading import read_study
 from fedsuper.core.state import State
+from fedsuper.core.validated.candidate_choice import Figures
 from fedsuper.data.prepared.samples import Samples
 from fedsuper.errors import FedSuperError
 from fedsuper.evaluation.run_files.names import cell
 from fedsuper.federation.checkpoints import load_latest
 from fedsuper.federation.message_schema import RoundRequest
 from fedsuper.federation.site_worker import SiteWorker
-from fedsuper.methods.parts.own_choice import CANDIDATE, CANDIDATES, CHOOSING, CHOSEN, choices
+from fedsuper.methods.parts.own_choice import CANDIDATE, CANDIDATES, CHOOSING, CHOSEN, choices, figures
 from fedsuper.methods.protocol.site_round import SiteRound
 from fedsuper.train.loop import region_dice
 
@@ -47,10 +48,11 @@ def main(arguments: list[str] | None = None) -> int:
 
 @dataclass(frozen=True)
 class Kept:
-    """A site after a run: its candidates, the number of the one it took, its round and its test images."""
+    """A site after a run: its candidates, what it told of them, the one it took, its round and its test images."""
 
     site: str
     states: list[State]
+    told: Figures
     taken: int
     at: SiteRound
     test: Samples
@@ -77,16 +79,16 @@ def kept_candidates(run: Path, data: Path) -> Iterator[Kept]:
     server = load_latest(run / "state" / "server", study)
     if server is None or server.phase != CHOOSING:
         raise FedSuperError(f"{run}: no run in which sites chose; compare {ROW} with --engine local")
-    chosen, before = choices(server), server.round - 1
+    told, chosen, before = figures(server), choices(server), server.round - 1
     for site in server.sites:
         request = RoundRequest(study=study.to_json(), label=server.label(site), sites=server.sites, round=before,
                                phase=CHOOSING, accepted=before, task=server.task.to_json())
         worker = SiteWorker(site, data, run / "state" / "sites" / site)
         at = worker.site_round(request, {})
         states = [state for name in CANDIDATES if (state := at.store.models.get(f"{CANDIDATE}/{name}"))]
-        if len(states) < len(CANDIDATES) or site not in chosen or f"{CHOSEN}/{site}" not in server.models:
+        if len(states) < len(CANDIDATES) or site not in told or f"{CHOSEN}/{site}" not in server.models:
             raise FedSuperError(f"{run}: {site} kept no candidates or made no choice; compare {ROW} anew")
-        yield Kept(site, states, chosen[site], at, worker.data.samples(study, "test"))
+        yield Kept(site, states, told[site], chosen[site], at, worker.data.samples(study, "test"))
 
 
 def candidates_markdown(found: Sequence[Scores]) -> str:

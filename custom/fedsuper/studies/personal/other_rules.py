@@ -11,12 +11,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import fmean
 
-import torch
-
 from fedsuper.core.validated.candidate_choice import Figures, choose
 from fedsuper.errors import exit_code
 from fedsuper.evaluation.run_files.names import cell
-from fedsuper.methods.parts.own_choice import CANDIDATES, patient_dice
+from fedsuper.methods.parts.own_choice import CANDIDATES
 from fedsuper.studies.personal.by_seed import root_of, run_of
 from fedsuper.studies.personal.candidates import ROW, kept_candidates, tested
 
@@ -65,8 +63,7 @@ def rules_markdown(found: Sequence[Seen]) -> str:
 
 
 def _seen(run: Path, data: Path) -> Seen:
-    return [(Figures.of(torch.stack([patient_dice(kept.at, state) for state in kept.states])), tested(kept))
-            for kept in kept_candidates(run, data)]
+    return [(kept.told, tested(kept)) for kept in kept_candidates(run, data)]
 
 
 if __name__ == "__main__":
