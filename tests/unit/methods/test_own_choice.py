@@ -39,6 +39,8 @@ def test_what_a_site_is_handed_and_why(root: Path, tmp_path: Path) -> None:
     for site, told in whole.manifest["chosen"].items():
         assert set(told["dice"]) == set(CANDIDATES)
         assert told["taken"] == CANDIDATES[choices(server)[site]] and told["why"]
+        last = server.history[STUDY.rounds]["sites"][site]["val/personal"]  # as the round of the last look saw it
+        assert told["dice"][PERSONAL] == pytest.approx(last), "judged by a model that was not picked by these images"
         expected = {"global": whole.global_model, "personal": server.best_models[f"personal/{site}"]}
         if told["taken"] in expected:
             assert digest(dict(whole.personal[site])) == digest(dict(expected[told["taken"]]))
