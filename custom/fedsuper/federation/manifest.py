@@ -102,7 +102,9 @@ def manifest_for(site: str, manifest: Mapping[str, Any], elsewhere: Sequence[str
         return {key: value for key, value in figures.items() if key.rpartition("/")[2] in ("", site) or "/" not in key}
 
     metrics, provenance = manifest["metrics"], manifest["provenance"]
+    chosen = manifest.get("chosen")
     return {key: value for key, value in manifest.items() if key not in NOT_FOR_SITES} | {
+        **({} if chosen is None else {"chosen": {site: chosen[site]} if site in chosen else {}}),
         **({"elsewhere": list(elsewhere)} if elsewhere else {}),
         "metrics": {**metrics, "validation": own(metrics["validation"])},
         "provenance": {**provenance, "samples": {site: provenance["samples"][site]} if site in provenance["samples"]

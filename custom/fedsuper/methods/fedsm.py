@@ -55,12 +55,12 @@ class SuperKnobs(Strict):
 class FedSMKnobs(SuperKnobs):
     """`gamma: auto` is chosen on the sites' validation data.
 
-    `personal: auto` is SoftPull, after which every site takes the best of its candidates; `fine_tune` bounds the epochs
-    of one of them.
+    `personal: auto` is SoftPull, after which every site takes one of its candidates; `fine_tune` is how many epochs two
+    of them are trained at home.
     """
 
     personal: Literal["softpull", "ft", "apfl", "iop-fl", "per-fedavg", "pfedme", "auto"] = "softpull"  # type: ignore[assignment]
-    fine_tune: int = Field(5, ge=1)
+    fine_tune: int = Field(10, ge=1)
     gamma: Annotated[float, Field(ge=0, le=1)] | Literal["auto"] = "auto"
 
 
@@ -109,9 +109,7 @@ class FedSM(Composite[FedSMKnobs]):
         return (*super().phases(), *own_choice.PHASES) if self.knobs.personal == "auto" else super().phases()
 
     def during(self, phase: str) -> Method[Any]:
-        if phase == own_choice.LAST_LOOK:
-            return own_choice.LastLook(self.study, self)
-        return own_choice.Choosing(self.study, self.knobs.fine_tune) if phase == own_choice.CHOOSING else self
+        return own_choice.acting(phase, self, self.knobs.fine_tune)
 
     def super_model(self, server: Server) -> SuperModel:
         whole = with_shares(super().super_model(server), server)

@@ -199,13 +199,15 @@ def test_what_each_site_was_handed(tmp_path: Path) -> None:
     path = run / "supermodel" / "supermodel.json"
     manifest = json.loads(path.read_text())
     manifest["metrics"]["validation"] |= {f"personal/{site}": {"score": 0.9, "round": 7.0} for site in SITES}
-    manifest["chosen"] = {SITES[0]: {"taken": "fine-tuned", "dice": {"global": 0.8, "fine-tuned": 0.91}}}
+    choice = {"taken": "fine-tuned", "why": "clearly better here", "dice": {"global": 0.8, "fine-tuned": 0.91}}
+    manifest["chosen"] = {SITES[0]: choice}
     path.write_text(json.dumps(manifest))
     shares = json.loads((run / "metrics.json").read_text())["methods"]["fedsm"]["selected"]
     section = page_of([run], tmp_path / "report.html").partition('id="part-1-handed"')[2].partition("</section>")[0]
     for site in SITES:
         assert f"<td>0.900</td><td>7</td><td>{shares[site][site]:.0%}</td>" in section
-    assert f"{SITES[0]}</th><td>fine-tuned model<small>global 0.800, fine-tuned 0.910</small></td>" in section
+    why = '<td title="clearly better here">'
+    assert f"{SITES[0]}</th>{why}fine-tuned model<small>global 0.800, fine-tuned 0.910</small></td>" in section
     assert f"{SITES[1]}</th><td>personalized model</td>" in section
 
 

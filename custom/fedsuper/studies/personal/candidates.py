@@ -1,28 +1,28 @@
 """Every candidate of `personal: auto` on test images, beside the one taken: `python -m ...candidates RUN --data ROOT`.
 
-RUN is a comparison with a row of FedSM's `personal: auto`, trained in process (`--engine local`). The fine-tuned model
-of a site that took another one is not kept: it is made again from what the site kept, to the same bits.
+RUN is a comparison with a row of FedSM's `personal: auto`, trained in process (`--engine local`): the candidates are
+read from what the sites kept of the round in which they made them.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from fedsuper.config.reading import read_study
 from fedsuper.core.state import State
-from fedsuper.core.supermodel import GLOBAL
+from fedsuper.core.validated.candidate_choice import Figures
+from fedsuper.data.prepared.samples import Samples
 from fedsuper.errors import FedSuperError
 from fedsuper.evaluation.run_files.names import cell
 from fedsuper.federation.checkpoints import load_latest
 from fedsuper.federation.message_schema import RoundRequest
 from fedsuper.federation.site_worker import SiteWorker
-from fedsuper.methods.fedsm import FedSM
-from fedsuper.methods.parts.own_choice import CANDIDATES, CHOICE, CHOOSING, CHOSEN, Choosing
-from fedsuper.methods.protocol.role import PERSONAL
-from fedsuper.train.checkpoint import digest
+from fedsuper.methods.parts.own_choice import CANDIDATE, CANDIDATES, CHOOSING, CHOSEN, choices, figures
+from fedsuper.methods.protocol.site_round import SiteRound
 from fedsuper.train.loop import region_dice
 
 ROW = "fedsm+personal=auto"
@@ -46,31 +46,49 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
+@dataclass(frozen=True)
+class Kept:
+    """A site after a run: its candidates, what it told of them, the one it took, its round and its test images."""
+
+    site: str
+    states: list[State]
+    told: Figures
+    taken: int
+    at: SiteRound
+    test: Samples
+
+
 def candidate_scores(run: Path, data: Path) -> Scores:
-    """Dice on test images of the global, the personalized and the fine-tuned model of every site, and of its choice."""
+    """Dice on test images of every candidate of every site, and of its choice."""
+    found: Scores = {}
+    for kept in kept_candidates(run, data):
+        dice = tested(kept)
+        found[kept.site] = [*dice, dice[kept.taken]]
+    return found
+
+
+def tested(kept: Kept) -> list[float]:
+    """Of every candidate, mean over regions."""
+    return [float(region_dice(kept.at.segmentation(state), kept.test, kept.at.compute).mean())
+            for state in kept.states]
+
+
+def kept_candidates(run: Path, data: Path) -> Iterator[Kept]:
+    """What every site of a run kept of the round in which it made its candidates, the last but one."""
     study = read_study(run / "study.yaml")
     server = load_latest(run / "state" / "server", study)
     if server is None or server.phase != CHOOSING:
         raise FedSuperError(f"{run}: no run in which sites chose; compare {ROW} with --engine local")
-    method = FedSM(study)
-    found: Scores = {}
+    told, chosen, before = figures(server), choices(server), server.round - 1
     for site in server.sites:
-        sent = {GLOBAL: server.deployed(GLOBAL), PERSONAL: server.deployed(f"{PERSONAL}/{site}")}
-        received = {name: state for name, state in sent.items() if state is not None}
-        before = server.round - 1
         request = RoundRequest(study=study.to_json(), label=server.label(site), sites=server.sites, round=before,
                                phase=CHOOSING, accepted=before, task=server.task.to_json())
         worker = SiteWorker(site, data, run / "state" / "sites" / site)
-        at = worker.site_round(request, received)
-        states: Sequence[State] = Choosing(study, method.knobs.fine_tune).candidates_of(at)
-        taken = int(server.models[f"{CHOICE}/{site}"]["taken"])
-        if digest(states[taken]) != digest(server.models[f"{CHOSEN}/{site}"]):
-            raise FedSuperError(f"{run}: {site}'s choice cannot be made again from its files; score it on the machine "
-                                "that trained it")
-        test = worker.data.samples(study, "test")
-        dice = [float(region_dice(at.segmentation(state), test, at.compute).mean()) for state in states]
-        found[site] = [*dice, dice[taken]]
-    return found
+        at = worker.site_round(request, {})
+        states = [state for name in CANDIDATES if (state := at.store.models.get(f"{CANDIDATE}/{name}"))]
+        if len(states) < len(CANDIDATES) or site not in told or f"{CHOSEN}/{site}" not in server.models:
+            raise FedSuperError(f"{run}: {site} kept no candidates or made no choice; compare {ROW} anew")
+        yield Kept(site, states, told[site], chosen[site], at, worker.data.samples(study, "test"))
 
 
 def candidates_markdown(found: Sequence[Scores]) -> str:

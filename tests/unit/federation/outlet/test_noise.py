@@ -55,7 +55,7 @@ def test_dp_sgd_counts_an_epoch_of_every_model(tiny_root: Path, tmp_path: Path) 
 
 @pytest.mark.parametrize(("study", "line"), [
     ({"method": "feddg"}, "'bank' holds figures"),
-    ({"method": "fedsm", "fedsm": {"personal": "auto"}}, "'choice' holds figures"),
+    ({"method": "fedsm", "fedsm": {"personal": "auto"}}, "'candidate-dice' holds figures"),
 ])
 def test_what_noise_cannot_cover_is_refused_before_anybody_trains(study: dict[str, object], line: str) -> None:
     check_coverage(parse_study(study), TASK)

@@ -9,9 +9,9 @@ from fedsuper.report.runs import Entry
 from fedsuper.report.sections.base import Look, Section
 
 NOTE = (
-    "A site gets the model of the round in which its validation Dice was highest; where it could choose (personal: "
-    "auto), the best of global, personalized and fine-tuned on its own validation images, the more shared one within a "
-    "standard error. Used: share of the site's test "
+    "A site gets the model of the round in which its validation Dice was highest; where sites choose (personal: auto), "
+    "the one of global and personalized model, as they are or fine-tuned at home, that serves all sites best, unless "
+    "another is clearly better on its own validation images. Used: share of the site's test "
     "images that this model segmented; the others went to the global model or to another site's."
 )
 
@@ -43,9 +43,9 @@ def _rows(entry: Entry) -> list[Row]:
 
 
 def _taken(entry: Entry, site: str) -> Cell:
-    """What the site chose, with the Dice of all it could choose from."""
+    """What the site took, with the Dice of all it could take; why is its tooltip."""
     choice = entry.manifest.get("chosen", {}).get(site)
     if not choice:
         return Cell("personalized model")
     scores = ", ".join(f"{name} {dice(value)}" for name, value in choice["dice"].items())
-    return Cell(f"{choice['taken']} model", scores)
+    return Cell(f"{choice['taken']} model", scores, choice.get("why", ""))
