@@ -16,7 +16,7 @@ from fedsuper.core.aggregate import soft_pull
 from fedsuper.core.state import State
 from fedsuper.data.synthetic.retina import write_retina
 from fedsuper.methods.parts import own_pull
-from fedsuper.methods.parts.own_pull import CENTER, RAW, SHARES, most_shared
+from fedsuper.methods.parts.own_pull import CENTER, RAW, SHARES
 from fedsuper.methods.protocol.role import PERSONAL
 
 AUTO = {"lambda": "auto"}
@@ -29,17 +29,6 @@ def auto(toy: MakeToy, **options: Any) -> Toy:
 def use_dice(monkeypatch: pytest.MonkeyPatch, worth: Callable[[State], torch.Tensor]) -> None:
     """Every validation image has this Dice."""
     monkeypatch.setattr(own_pull, "image_dice", lambda site, state: worth(state).repeat(3))
-
-
-@pytest.mark.parametrize(("dice", "taken"), [
-    ([[0.8, 0.8, 0.8], [0.8, 0.8, 0.8], [0.8, 0.8, 0.8]], 0),  # all alike: the most shared
-    ([[0.5, 0.6, 0.7], [0.9, 0.8, 0.9], [0.6, 0.6, 0.6]], 1),  # a clear lead
-    ([[0.80, 0.90, 0.70], [0.95, 0.76, 0.72], [0.1, 0.1, 0.1]], 0),  # a lead by chance: one image
-    ([[0.1, 0.1, 0.1], [0.80, 0.82, 0.84], [0.81, 0.83, 0.85]], 2),  # small, but the same on every image
-    ([[0.4], [0.5], [0.6]], 2),  # one image: no error to speak of
-])
-def test_the_more_shared_of_what_is_as_good(dice: list[list[float]], taken: int) -> None:
-    assert most_shared([torch.tensor(scores) for scores in dice]) == taken
 
 
 def test_a_share_is_a_lambda(toy: MakeToy) -> None:

@@ -13,13 +13,14 @@ its last upload. One with fewer validation patients than may be told of takes `D
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import torch
 
 from fedsuper.core.aggregate import moving_average
 from fedsuper.core.state import Models, State
 from fedsuper.core.supermodel import SuperModel
+from fedsuper.core.validated.candidate_choice import Figures, choose
 from fedsuper.methods.parts.own_choice import image_dice
 from fedsuper.methods.protocol.method import Method, NoKnobs
 from fedsuper.methods.protocol.nets import first_segmentation
@@ -32,20 +33,6 @@ from fedsuper.train.learner import Learner
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 DEFAULT = 2
 CENTER, RAW, SHARE = "personal-mean", "raw", "share"
-
-
-def most_shared(dice: Sequence[torch.Tensor]) -> int:
-    """The index of the mixture to take, from each one's Dice per image, the most shared first.
-
-    Of those whose shortfall from the best is at most its own standard error (paired, over images) the first.
-    """
-    best = max(range(len(dice)), key=lambda index: float(dice[index].mean()))
-    for index, scores in enumerate(dice):
-        short = dice[best] - scores
-        error = float(short.std(correction=1)) / len(short) ** 0.5 if len(short) > 1 else 0.0
-        if float(short.mean()) <= error:
-            return index
-    return best
 
 
 class OwnPull(Method[NoKnobs]):
@@ -101,7 +88,8 @@ class OwnPull(Method[NoKnobs]):
         mixed = [moving_average(center, raw, share) for share in SHARES]
         if self._too_few(site):
             return DEFAULT, mixed[DEFAULT]
-        index = most_shared([image_dice(site, state) for state in mixed])
+        dice = torch.stack([image_dice(site, state) for state in mixed])
+        index = choose([Figures.of(dice)]).taken[0]  # of those within one standard error of the best the most shared
         return index, mixed[index]
 
     def _too_few(self, site: SiteRound) -> bool:
