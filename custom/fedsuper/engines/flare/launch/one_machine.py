@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
 import sys
 from collections.abc import Mapping
@@ -17,8 +15,6 @@ from fedsuper.errors import FedSuperError
 
 WORKSPACE = "nvflare"
 LOG = "nvflare.log"
-YIELDING = "FEDSUPER_YIELDING"  # how far each site's process stands back, as JSON
-STEP, FARTHEST = 3, 19  # of `nice`: one step halves a process's share of a core, and there is no more than 19
 # NVFlare remembers every message that came for a minute, each with a thread of its own, so that a sender on a bad line
 # may repeat it: hundreds of threads where rounds are short. On one machine no message is lost.
 STREAM_MEMORY, STREAM_SECONDS = "NVFLARE_STREAMING_RETRY_TIMEOUT", "5"
@@ -58,23 +54,6 @@ class OneMachine:
             settings.SERVER_STATE: str(self.folder / "state" / "server"),
             STREAM_MEMORY: STREAM_SECONDS,
         } | settings.deal_devices(self.gpus, self.sites) | dict(self.extra)
-
-
-    def yielding(self) -> dict[str, int]:
-        """By how much each site's process yields to others: the more images it has, the less.
-
-        A round ends with the site that has most to do. Where sites are more than cores and all share alike, it would
-        still be at work, on one core, when all the others have gone.
-        """
-        counts = {site: _entries(self.data_root / site / "images") for site in self.sites}
-        ranks = {count: rank for rank, count in enumerate(sorted(set(counts.values()), reverse=True))}
-        return {site: min(STEP * ranks[count], FARTHEST) for site, count in counts.items()}
-
-
-def _entries(folder: Path) -> int:
-    with contextlib.suppress(OSError):  # it is told, with its reason, when the site reads its data
-        return len(os.listdir(folder))
-    return 0
 
 
 def for_study(study: Study, data_root: Path, folder: Path, gpus: str | None) -> OneMachine:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -71,8 +70,7 @@ def simulate_folder(job: Path, place: OneMachine, reader: EventReader, out: Path
         raise FedSuperError(f"--threads {threads}: at least 1 site must be able to work")
     events = place.folder / "state" / "events.jsonl"
     events.unlink(missing_ok=True)
-    environment = place.environment() | {settings.OUT: str(out), settings.EVENTS: str(events),
-                                         one_machine.YIELDING: json.dumps(place.yielding())}
+    environment = place.environment() | {settings.OUT: str(out), settings.EVENTS: str(events)}
     with tempfile.TemporaryDirectory(prefix="fedsuper-") as temporary:
         workspace = one_machine.without_spaces(place.folder, Path(temporary)) / one_machine.WORKSPACE
         count = len(place.sites)

@@ -7,15 +7,12 @@ The same simulator; what differs costs or saves time only.
 - Whoever waits looks again soon: NVFlare sleeps for half a second to three where a process starts, connects or ends,
   and where a site finds no task. Where every site has a process of its own, the server keeps a site's question open
   until there is work; where they take turns, a site that finds none makes room for the next.
-- Sites yield to those with more images, with which a round ends.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import json
-import os
 import subprocess
 import sys
 import time
@@ -41,7 +38,6 @@ from nvflare.private.fed.server.server_runner import ServerRunner
 from fedsuper.engines.flare import controller, executor, inference_controller, inference_executor
 from fedsuper.engines.flare.contact.doorbell import WORK
 from fedsuper.engines.flare.launch.nursery import Birth, Nursery
-from fedsuper.engines.flare.launch.one_machine import YIELDING
 from fedsuper.methods import METHODS, method_class
 
 WORKER = simulator_worker.__name__
@@ -57,7 +53,6 @@ def site(arguments: Sequence[str]) -> None:
     parsed = simulator_worker.parse_arguments()
     with contextlib.suppress(OSError):  # Linux: `top` shows the site
         Path("/proc/self/comm").write_text(parsed.client, encoding="utf-8")
-    os.nice(json.loads(os.environ.get(YIELDING, "{}")).get(parsed.client, 0))
     MainProcessMonitor.run(main_func=simulator_worker.main, run_dir=parsed.workspace, args=parsed)
 
 

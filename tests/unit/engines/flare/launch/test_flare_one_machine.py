@@ -31,25 +31,6 @@ def test_pooled_training_is_a_federation_of_one(tiny_study: Study, tiny_root: Pa
     assert many.sites == ["site-1", "site-2", "site-3"] and one.sites == [POOLED_SITE]
 
 
-def test_sites_yield_to_those_with_more_images(tmp_path: Path) -> None:
-    for site, images in {"small": 1, "large": 9, "middle": 4, "twin": 4}.items():
-        (tmp_path / site / "images").mkdir(parents=True)
-        for number in range(images):
-            (tmp_path / site / "images" / f"{number}.png").touch()
-    sites = ["small", "large", "middle", "twin", "without-a-folder"]
-    assert one_machine.OneMachine(sites, tmp_path, tmp_path).yielding() == {
-        "large": 0, "middle": 3, "twin": 3, "small": 6, "without-a-folder": 9}
-
-
-def test_many_sites_yield_no_farther_than_there_is(tmp_path: Path) -> None:
-    for number in range(12):
-        (tmp_path / f"site-{number}" / "images").mkdir(parents=True)
-        for image in range(number):
-            (tmp_path / f"site-{number}" / "images" / f"{image}.png").touch()
-    sites = [f"site-{number}" for number in range(12)]
-    assert max(one_machine.OneMachine(sites, tmp_path, tmp_path).yielding().values()) == 19
-
-
 def test_threads_that_make_no_sense(tiny_study: Study, tiny_root: Path, tmp_path: Path) -> None:
     with pytest.raises(FedSuperError, match="--threads 0"):
         run_simulator(tiny_study, tiny_root, tmp_path, threads=0)
