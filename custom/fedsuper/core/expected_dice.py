@@ -3,8 +3,13 @@
     choose argmax_k sum_j q_j U[j, k]      U[j, k] = mean validation Dice at site j of expert k, the global model first
 
 Naming a site wrongly costs nothing where its experts agree and much where they do not; U says which. A site's row is
-known as well as it has images: with n_j of them it is shrunk towards the mean row,
-U_j <- (n_j U_j + n_0 mean) / (n_j + n_0).
+known as well as it has images. With n_j of them its advantages over the global model, A[j, k] = U[j, k] - U[j, 0], are
+shrunk towards what the other sites saw, where a site's own expert is another thing than a stranger's:
+
+    A[j, k] <- (n_j A[j, k] + n_0 P[j, k]) / (n_j + n_0),   P[j, j] = mean_i A[i, i],   P[j, k] = mean_{i != k} A[i, k]
+
+(Shrunk towards one mean row for all sites, a small site's own expert would be taken for a stranger's, which is what it
+is to all the others, and the global model would win there whatever the expert is worth.)
 """
 
 from __future__ import annotations
@@ -28,18 +33,30 @@ TIE = 1e-3
 CERTAIN = 1e-12  # probabilities below this are taken for it: log 0 has no temperature
 
 
-def shrink_rows(utility: torch.Tensor, images: Sequence[float], half: float = HALF_TRUST) -> torch.Tensor:
-    """U `[J, K]` with each row moved towards the mean row, the more the fewer `images` it was measured on.
+def shrink_rows(
+    utility: torch.Tensor, images: Sequence[float], own: Sequence[int | None], half: float = HALF_TRUST
+) -> torch.Tensor:
+    """U `[J, K]`, the global model's column first, with each row's advantages moved towards the other sites'.
 
-    A row without images (a site that did not answer) becomes the mean of the others'. An entry that nobody measured
-    (NaN: a newcomer's model at the other sites) counts as the least of its row and enters no mean.
+    `own` names the column of each row's own expert, None where it has none. A row without images (a site that did not
+    answer) has what the others saw. An entry that nobody measured (NaN: a newcomer's model at the other sites) counts
+    as the least of its row and enters no mean.
     """
-    if utility.dim() != 2 or len(images) != len(utility):
+    if utility.dim() != 2 or not len(images) == len(own) == len(utility):
         raise FedSuperError(f"expected-Dice gate: U is {tuple(utility.shape)} for {len(images)} sites")
-    table = utility.to(torch.float64)
-    own = torch.tensor(images, dtype=torch.float64)
-    seen = table[own > 0] if bool((own > 0).any()) else table
-    shrunk = (own[:, None] * table + half * seen.nanmean(dim=0)) / (own[:, None] + half)
+    table, count = utility.to(torch.float64), torch.tensor(images, dtype=torch.float64)[:, None]
+    heard = (count > 0) & ~table[:, :1].isnan()
+    if not bool(heard.any()):
+        heard = torch.ones_like(heard)
+    home = torch.zeros_like(table, dtype=torch.bool)
+    for row, column in enumerate(own):
+        if column is not None:
+            home[row, column] = True
+    base = torch.where(heard, table[:, :1], table[heard[:, 0], :1].mean())
+    seen = torch.where(heard, table - base, torch.nan)
+    strangers = seen.where(~home, torch.nan).nanmean(dim=0)
+    prior = torch.where(home, seen.where(home, torch.nan).nanmean(), strangers)
+    shrunk = base + torch.where(heard, (count * seen + half * prior) / (count + half), prior)
     least = shrunk.nan_to_num(nan=torch.inf).amin(dim=1, keepdim=True)
     return torch.where(shrunk.isnan(), least, shrunk)
 

@@ -166,8 +166,9 @@ def mask_table(study: Study, place: int) -> dict[str, Any]:
     chooses = study.method == "fedsm"
     names = [one.name for one in options_of(study.selector.kind, study.selector.gate)] if chooses else [AS_IT_IS]
     sums = {name: 6.0 + place / 9 + names.index(name) / 10 for name in names}
-    return {"images": 9, "options": {name: {"raw": {"disc": one, "cup": one - 1},
-                                            "one_piece": {"disc": one, "cup": one}} for name, one in sums.items()}}
+    return {"images": 9, "patients": 9, "options": {
+        name: {"raw": {"disc": one, "cup": one - 1}, "one_piece": {"disc": one, "cup": one},
+               "dice": (one - 0.5) / 9, "spread": dict.fromkeys(names, 0.01)} for name, one in sums.items()}}
 
 
 def candidate_counts(place: int) -> dict[str, Any]:

@@ -133,25 +133,42 @@ def test_equal_rows_make_the_choice_independent_of_the_selector(utility: torch.T
     q = torch.rand(20, 3, generator=torch.Generator().manual_seed(seed)).softmax(dim=1)
     alike = utility[:1].expand(3, 4)
     assert len(expected_dice_gate(q, alike).unique()) == 1
-    nothing_known = shrink_rows(utility, [0, 0, 0])
+    nothing_known = shrink_rows(utility, [0, 0, 0], [None] * 3)
     assert bool((expected_dice_gate(q, nothing_known) == utility.double().mean(dim=0).argmax()).all())
 
 
 @given(TABLES)
-def test_many_images_keep_a_row_and_few_move_it_to_the_mean(utility: torch.Tensor) -> None:
-    kept, half = shrink_rows(utility, [1e12, 1e12, 1e12]), shrink_rows(utility, [4, 4, 4], half=4)
+def test_many_images_keep_a_row_and_few_move_it_to_what_the_others_saw(utility: torch.Tensor) -> None:
+    kept = shrink_rows(utility, [1e12, 1e12, 1e12], [1, 2, 3])
     torch.testing.assert_close(kept, utility.double())
-    torch.testing.assert_close(half, (utility.double() + utility.double().mean(dim=0)) / 2)
+    gain = utility.double() - utility[:, :1].double()
+    half, home = shrink_rows(utility, [4, 4, 4], [1, 2, 3], half=4) - utility[:, :1], torch.eye(3, dtype=torch.bool)
+    own = gain[:, 1:][home]
+    torch.testing.assert_close(half[:, 1:][home], (own + own.mean()) / 2)
+    strangers = (gain[:, 1:].sum(dim=0) - own) / 2
+    torch.testing.assert_close(half[0, 2:], (gain[0, 2:] + strangers[1:]) / 2)
+    assert bool((half[:, 0] == 0).all())
+
+
+def test_a_small_site_keeps_its_own_expert_where_experts_serve_their_own_site() -> None:
+    """Experts are worth .05 more than the global model at home and .2 less elsewhere; the last site has two images."""
+    utility = torch.full((4, 5), 0.6)
+    utility[:, 0] = 0.8
+    utility[range(4), range(1, 5)] = 0.85
+    table = shrink_rows(utility, [20, 20, 20, 2], [1, 2, 3, 4])
+    assert expected_dice_gate(torch.eye(4), table).tolist() == [1, 2, 3, 4]
+    silent = shrink_rows(torch.cat([utility[:3], torch.zeros(1, 5)]), [20, 20, 20, 0], [1, 2, 3, 4])
+    assert expected_dice_gate(torch.eye(4), silent).tolist() == [1, 2, 3, 4], "as it was for all the others"
 
 
 def test_what_nobody_measured_is_the_least_of_its_row_and_enters_no_mean() -> None:
-    table = shrink_rows(torch.tensor([[0.8, 0.6, torch.nan], [0.7, 0.6, 0.9]]), [4, 4], half=4)
-    assert table[0].tolist() == pytest.approx([0.775, 0.6, 0.6])
-    assert table[1].tolist() == pytest.approx([0.725, 0.6, 0.9])
+    table = shrink_rows(torch.tensor([[0.8, 0.9, torch.nan], [0.7, 0.6, 0.9]]), [4, 4], [1, 2], half=4)
+    assert table[0].tolist() == pytest.approx([0.8, 0.925, 0.8]), "own experts gained .1 and .2"
+    assert table[1].tolist() == pytest.approx([0.7, 0.6, 0.875])
 
 
 def test_a_doubtful_image_goes_where_a_mistake_costs_least() -> None:
     utility = torch.tensor([[0.80, 0.90, 0.40], [0.80, 0.40, 0.90]])  # columns: global, first site's, second's
     assert expected_dice_gate(torch.tensor([[0.55, 0.45], [0.95, 0.05]]), utility).tolist() == [0, 1]
     with pytest.raises(FedSuperError, match="for 3 sites"):
-        shrink_rows(utility, [1, 2, 3])
+        shrink_rows(utility, [1, 2, 3], [None] * 3)

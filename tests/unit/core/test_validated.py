@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fedsuper.core.feature_sums import FeatureSums
+from fedsuper.core.validated.candidate_choice import Figures
 from fedsuper.core.validated.one_piece import islands, largest_pieces, worth_cleaning
 from fedsuper.core.validated.quality import HALF_WIDTHS, PENALTIES, QualityModel, fit_quality
 from fedsuper.core.validated.selection_choice import Selection, choose_option, options_of
@@ -81,12 +86,48 @@ def test_quality_needs_three_sites_and_stays_within_dice() -> None:
     assert QualityModel([1.0], 0.0, 0.1, 1.0, 3).estimate(torch.tensor([9.0])) == (1.0, 1.0, 1.0)
 
 
-def test_the_best_dice_chooses_and_a_tie_stays_with_the_paper() -> None:
-    assert [one.name for one in options_of("trained", "auto")] == ["trained/threshold", "trained/expected-dice"]
+def told(options: dict[str, list[float]]) -> dict[str, Any]:
+    """A site's answer from the Dice of its patients under every option."""
+    figures = Figures.of(torch.tensor(list(options.values()), dtype=torch.float64))
+    spread = [dict(zip(options, row, strict=True)) for row in figures.spread]
+    return {"patients": figures.count, "options": {name: {"dice": mean, "spread": row} for name, mean, row
+                                                   in zip(options, figures.mean, spread, strict=True)}}
+
+
+FIRST, OTHER, PAPER = "statistics/expected-dice", "both/threshold", "trained/threshold"
+
+
+def test_options_are_in_the_order_of_preference() -> None:
+    assert [one.name for one in options_of("trained", "auto")] == ["trained/expected-dice", "trained/threshold"]
+    assert [one.name for one in options_of("auto", "threshold")][0] == PAPER
     names = [one.name for one in options_of("auto", "auto")]
-    assert len(set(names)) == 6 and names[0] == "trained/threshold" and Selection.named(names[-1]).name == names[-1]
-    told = {"A": {"images": 2, "options": {"x": 1.6, "y": 1.6, "z": 1.8}},
-            "B": {"images": 4, "options": {"x": 3.2, "y": 3.6}}}
-    assert choose_option(told) == ("y", {"x": pytest.approx(0.8), "y": pytest.approx(0.85)}), "z is not known at B"
-    told["B"]["options"]["y"] = 3.2002
-    assert choose_option(told)[0] == "x"
+    assert len(set(names)) == 6 and names[0] == FIRST and Selection.named(names[-1]).name == names[-1]
+
+
+def test_a_lead_within_its_error_changes_nothing_and_a_clear_one_does() -> None:
+    """The same mean lead of .01: where one patient gains and another loses it is chance, where all gain it is not."""
+    base = [0.80, 0.70, 0.90, 0.60, 0.75, 0.85, 0.65, 0.70, 0.80, 0.90]
+    by_one = [*base[:2], base[2] - 0.2, base[3] + 0.3, *base[4:]]
+    by_all = [value + 0.01 + 0.001 * (-1) ** at for at, value in enumerate(base)]
+    for better, taken in ((by_one, FIRST), (by_all, OTHER)):
+        found = choose_option({site: told({OTHER: better, FIRST: base}) for site in "AB"})
+        assert found.taken == taken and found.best == OTHER
+        assert found.dice == {FIRST: pytest.approx(0.765), OTHER: pytest.approx(0.775)}
+        assert found.lead == pytest.approx(0.01 if taken == FIRST else 0)
+
+
+def test_what_not_every_site_measured_is_no_choice() -> None:
+    low, high = [0.5, 0.52, 0.51], [0.9, 0.92, 0.91]
+    found = choose_option({"A": told({PAPER: low, OTHER: high}), "B": told({PAPER: low})})
+    assert found.taken == PAPER and list(found.dice) == [PAPER]
+
+
+@given(st.integers(0, 10**6))
+def test_the_choice_does_not_depend_on_the_order_of_sites_and_options(seed: int) -> None:
+    random = torch.Generator().manual_seed(seed)
+    names = [one.name for one in options_of("auto", "auto")]
+    dice = {site: torch.rand(6, count, generator=random).tolist() for site, count in (("A", 3), ("B", 9), ("C", 1))}
+    here = {site: told(dict(zip(names, rows, strict=True))) for site, rows in dice.items()}
+    there = {site: told(dict(zip(reversed(names), reversed(rows), strict=True))) for site, rows
+             in reversed(dice.items())}
+    assert choose_option(here).taken == choose_option(there).taken

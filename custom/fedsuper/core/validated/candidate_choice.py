@@ -17,7 +17,7 @@ many is not.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -73,6 +73,12 @@ class Choice:
     error: Sequence[float]
 
 
+def patient_means(dice: torch.Tensor, cases: Sequence[Hashable]) -> torch.Tensor:
+    """Of images `[images]` the mean over each patient's, which are not independent."""
+    return torch.stack([dice[[at for at, other in enumerate(cases) if other == case]].mean()
+                        for case in dict.fromkeys(cases)])
+
+
 def pooled(told: Sequence[Figures], one: int, other: int) -> Pooled:
     """The difference of two candidates over all sites, see above."""
     leads = [each.lead(one, other) for each in told]
@@ -95,11 +101,9 @@ def pooled(told: Sequence[Figures], one: int, other: int) -> Pooled:
 
 def choose(told: Sequence[Figures]) -> Choice:
     """What every site is handed, candidates being in order of how much of them is shared, the most shared first."""
-    count = len(told[0].mean)
-    means = [0.0, *(pooled(told, candidate, 0).mean for candidate in range(1, count))]
-    best = max(range(count), key=lambda candidate: means[candidate])
-    common = next(candidate for candidate in range(count) if candidate == best or _ties(pooled(told, best, candidate)))
-    rivals = {candidate: pooled(told, candidate, common) for candidate in range(count) if candidate != common}
+    common, _ = common_choice(told)
+    rivals = {candidate: pooled(told, candidate, common) for candidate in range(len(told[0].mean))
+              if candidate != common}
     taken, lead, error = [], [], []
     for at in range(len(told)):
         clear = {candidate: seen.at[at] for candidate, seen in rivals.items()
@@ -109,6 +113,15 @@ def choose(told: Sequence[Figures]) -> Choice:
         lead.append(clear.get(first, 0.0))
         error.append(rivals[first].errors[at] if first in clear else 0.0)
     return Choice(common, taken, lead, error)
+
+
+def common_choice(told: Sequence[Figures]) -> tuple[int, int]:
+    """What is taken for all sites, and the best: the greatest mu, or the first candidate within `TIE` errors of it."""
+    count = len(told[0].mean)
+    means = [0.0, *(pooled(told, candidate, 0).mean for candidate in range(1, count))]
+    best = max(range(count), key=lambda candidate: means[candidate])
+    taken = next(candidate for candidate in range(count) if candidate == best or _ties(pooled(told, best, candidate)))
+    return taken, best
 
 
 def _ties(lead: Pooled) -> bool:

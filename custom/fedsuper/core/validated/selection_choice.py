@@ -1,22 +1,27 @@
-"""Which selector and which gate: one rule for all studies, the best validation Dice.
+"""Which selector and which gate: one rule for all studies, by validation Dice and how sure it is.
 
 An option is a selector (`trained`, `statistics` or `both`: the mean of their probabilities) with a gate (`threshold`,
-`expected-dice`). Every site tells the summed Dice of each option on its validation images; the mean over sites of the
-sites' means decides, and of options that tie the first, which is the paper's own.
+`expected-dice`). Every site tells the mean Dice of each option over its validation patients and their covariance. The
+option that is best over all sites wins, unless one that comes before it in the order of preference is within an error
+of it (`candidate_choice.common_choice`): a handful of images sees leads of a thousandth in every direction.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from fedsuper.core.validated.candidate_choice import Figures, common_choice, pooled
 
 AUTO = "auto"
 AS_IT_IS = "as-it-is"  # the one option of a super model that chooses no model by image
 TRAINED, STATISTICS, BOTH = "trained", "statistics", "both"
 THRESHOLD, EXPECTED_DICE = "threshold", "expected-dice"
-TIE = 1e-4  # of mean Dice: a few pixels of one image
+# In this order, which development federations gave (docs/results/selection.md): the gate that counts the cost, with the
+# selector that names most images rightly; then the paper's own threshold.
+PREFERRED = {EXPECTED_DICE: [STATISTICS, BOTH, TRAINED], THRESHOLD: [TRAINED, STATISTICS, BOTH]}
 
 
 @dataclass(frozen=True)
@@ -44,21 +49,37 @@ def kinds_of(kind: str) -> list[str]:
 
 
 def options_of(kind: str, gate: str) -> list[Selection]:
-    """Every option of a study's `selector.kind` and `selector.gate`, the paper's first."""
-    gates = [THRESHOLD, EXPECTED_DICE] if gate == AUTO else [gate]
-    return [Selection(each, one) for one in gates for each in kinds_of(kind)]
+    """Every option of a study's `selector.kind` and `selector.gate`, in the order of preference."""
+    kinds, gates = kinds_of(kind), list(PREFERRED) if gate == AUTO else [gate]
+    return [Selection(each, one) for one in gates for each in PREFERRED[one] if each in kinds]
 
 
-def choose_option(told: Mapping[str, Mapping[str, Any]]) -> tuple[str, dict[str, float]]:
-    """The best option and every option's Dice; a site's answer has `options` (name to summed Dice) and `images`.
+@dataclass(frozen=True)
+class Verdict:
+    """The option taken, every option's Dice, the best of them and by how much it leads the one taken, give or take."""
+
+    taken: str
+    dice: Mapping[str, float]
+    best: str
+    lead: float
+    error: float
+
+
+def choose_option(told: Mapping[str, Mapping[str, Any]]) -> Verdict:
+    """The option to take; a site's answer has `patients` and, by option, its `dice` and its `spread` with every option.
 
     An option that not every site could measure is no choice.
     """
-    shared = [name for name in next(iter(told.values()))["options"]
-              if all(name in answer["options"] for answer in told.values())]
-    dice = {
-        name: math.fsum(answer["options"][name] / answer["images"] for answer in told.values()) / len(told)
-        for name in shared
-    }
-    best = max(dice.values())
-    return next(name for name, value in dice.items() if value >= best - TIE), dice
+    shared = set.intersection(*(set(answer["options"]) for answer in told.values()))
+    names = [name for name in (AS_IT_IS, *(each.name for each in options_of(AUTO, AUTO))) if name in shared]
+    figures = [_figures(answer, names) for answer in told.values()]
+    taken, best = common_choice(figures)
+    ahead = pooled(figures, best, taken)
+    dice = {name: math.fsum(each.mean[at] for each in figures) / len(figures) for at, name in enumerate(names)}
+    return Verdict(names[taken], dice, names[best], ahead.mean, ahead.error)
+
+
+def _figures(answer: Mapping[str, Any], names: Sequence[str]) -> Figures:
+    options = answer["options"]
+    return Figures([options[name]["dice"] for name in names],
+                   [[options[name]["spread"][other] for other in names] for name in names], answer["patients"])

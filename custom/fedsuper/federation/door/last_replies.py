@@ -12,6 +12,7 @@ from fedsuper.federation.door.replies import Images, Positive, RoundReply, Share
 from fedsuper.federation.message_schema import Count, Json, Plain
 
 INTERVAL = {"mean_low", "mean_high"}
+Covariance = Annotated[float, Field(ge=-0.5, le=0.5)]  # of numbers between 0 and 1
 OPTIONS = frozenset({AS_IT_IS, *(option.name for option in options_of(AUTO, AUTO))})
 
 
@@ -55,16 +56,22 @@ class CandidateTable(Plain):
 
 
 class OptionSums(Plain):
-    """Dice of each region summed over images: of the masks as they are, and of their largest pieces."""
+    """Dice of each region summed over images: of the masks as they are, and of their largest pieces.
+
+    `dice` is the mean over patients of the former, and `spread` its covariance between patients with every option's.
+    """
 
     raw: dict[Text, Positive]
     one_piece: dict[Text, Positive]
+    dice: Share
+    spread: dict[Text, Covariance]
 
 
 class MaskTable(Plain):
     """What every way of choosing a model is worth, see `inference.masks.mask_measures`."""
 
     images: Images
+    patients: Images
     options: Annotated[dict[Text, OptionSums], Field(min_length=1, max_length=12)]
 
     @model_validator(mode="after")
@@ -72,7 +79,10 @@ class MaskTable(Plain):
         asked = known(info)
         if not set(self.options) <= OPTIONS:
             raise ValueError("an option that nobody asked for")
+        if self.patients > self.images:
+            raise ValueError("more patients than images")
         for option in self.options.values():
+            exactly(set(self.options), set(option.spread))
             for sums in (option.raw, option.one_piece):
                 if any(value > self.images + 1e-6 for value in sums.values()):
                     raise ValueError("sums above the number of images")

@@ -17,6 +17,7 @@ from fedsuper.core.feature_sums import MINIMUM_IMAGES, MINIMUM_PATIENTS, Feature
 from fedsuper.core.metrics import dice_scores
 from fedsuper.core.mode import GLOBAL, OWN, SELECT
 from fedsuper.core.supermodel import gate
+from fedsuper.core.validated.candidate_choice import Figures, patient_means
 from fedsuper.core.validated.one_piece import largest_pieces
 from fedsuper.core.validated.selection_choice import AS_IT_IS, EXPECTED_DICE, Selection, options_of
 from fedsuper.inference.gamma import first_slices
@@ -37,13 +38,20 @@ class MaskTrial:
         self.regions = list(self.predictor.task.regions)
 
     def measures(self) -> dict[str, Any]:
-        """`images`, and for every option the summed Dice of each region, `raw` and `one_piece`."""
+        """`images`, `patients`, and for every option the summed Dice of each region, `raw` and `one_piece`.
+
+        And its `dice`, the mean over patients, with its `spread`: the covariance between them with every option's.
+        """
         if self.predictor.super_model.mode != SELECT:
-            options = {AS_IT_IS: self._sums(*self._scores(self._as_it_is()))}
+            found = {AS_IT_IS: self._scores(self._as_it_is())}
         else:
             tables = {name: self._scores(self.batch.logits(name).sigmoid()) for name in self.predictor.experts}
-            options = {one.name: self._chosen_sums(tables, self._chosen(one)) for one in self._options()}
-        return {"images": len(self.batch.sizes), "options": options}
+            found = {one.name: _picked(tables, self._chosen(one)) for one in self._options()}
+        patients = self.batch.patients
+        told = Figures.of(torch.stack([patient_means(raw.mean(dim=1), patients) for raw, _ in found.values()]))
+        options = {name: self._sums(raw, clean) | {"dice": dice, "spread": dict(zip(found, spread, strict=True))}
+                   for (name, (raw, clean)), dice, spread in zip(found.items(), told.mean, told.spread, strict=True)}
+        return {"images": len(self.batch.sizes), "patients": told.count, "options": options}
 
     def quality_sums(self) -> FeatureSums | None:
         """The sums of (psi, Dice) over images and models; None where images or patients are too few."""
@@ -98,15 +106,17 @@ class MaskTrial:
             for at in range(len(q))
         ]
 
-    def _chosen_sums(
-        self, tables: dict[str, tuple[torch.Tensor, torch.Tensor]], chosen: Sequence[str]
-    ) -> dict[str, dict[str, float]]:
-        raw, clean = (torch.stack([tables[name][which][at] for at, name in enumerate(chosen)]) for which in (0, 1))
-        return self._sums(raw, clean)
-
-    def _sums(self, raw: torch.Tensor, clean: torch.Tensor) -> dict[str, dict[str, float]]:
+    def _sums(self, raw: torch.Tensor, clean: torch.Tensor) -> dict[str, Any]:
         return {name: dict(zip(self.regions, table.sum(dim=0).tolist(), strict=True))
                 for name, table in (("raw", raw), ("one_piece", clean))}
+
+
+def _picked(
+    tables: dict[str, tuple[torch.Tensor, torch.Tensor]], chosen: Sequence[str]
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Every image's Dice of the model chosen for it, as it is and cleaned."""
+    raw, clean = (torch.stack([tables[name][which][at] for at, name in enumerate(chosen)]) for which in (0, 1))
+    return raw, clean
 
 
 def _without(utility: dict[str, Any], site: str, dice: dict[str, float]) -> dict[str, Any]:

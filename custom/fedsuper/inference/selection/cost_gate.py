@@ -22,12 +22,14 @@ class ExpectedDiceGate:
         held: Container[str] | None = None,
     ) -> None:
         """`held` are the models to choose from, where some of U's are not here."""
-        self.experts: list[str] = list(utility["experts"])
+        places = sorted(range(len(utility["experts"])), key=lambda place: utility["experts"][place] != GLOBAL)
+        self.experts: list[str] = [utility["experts"][place] for place in places]
         self.temperature = float(utility["temperature"]) if temperature is None else temperature
         rows = [utility["dice"].get(site, [0.0] * len(self.experts)) for site in sites]
         images = [utility["images"].get(site, 0) for site in sites]
-        known = [[math.nan if dice is None else dice for dice in row] for row in rows]
-        self.table = shrink_rows(torch.tensor(known, dtype=torch.float64), images)
+        known = [[math.nan if row[place] is None else row[place] for place in places] for row in rows]
+        own = [self.experts.index(site) if site in self.experts else None for site in sites]
+        self.table = shrink_rows(torch.tensor(known, dtype=torch.float64), images, own)
         here = [place for place, name in enumerate(self.experts) if held is None or name in held]
         if len(here) < len(self.experts):
             self.experts, self.table = [self.experts[place] for place in here], self.table[:, here]

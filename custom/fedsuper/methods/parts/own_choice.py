@@ -23,7 +23,7 @@ from fedsuper.config import Study
 from fedsuper.core.metrics import dice_scores
 from fedsuper.core.state import Models, State
 from fedsuper.core.supermodel import GLOBAL, SuperModel
-from fedsuper.core.validated.candidate_choice import Choice, Figures, choose
+from fedsuper.core.validated.candidate_choice import Choice, Figures, choose, patient_means
 from fedsuper.methods.parts.fine_tuned import fine_tuned
 from fedsuper.methods.protocol.method import Method, NoKnobs
 from fedsuper.methods.protocol.nets import first_segmentation
@@ -182,10 +182,8 @@ def with_choices(whole: SuperModel, server: Server) -> SuperModel:
 
 
 def patient_dice(site: SiteRound, state: State) -> torch.Tensor:
-    """Dice of every validation patient: the mean over images, which are not independent, and regions."""
-    dice, cases = image_dice(site, state), site.val.cases
-    return torch.stack([dice[[at for at, other in enumerate(cases) if other == case]].mean()
-                        for case in dict.fromkeys(cases)])
+    """Dice of every validation patient, the mean over images and regions."""
+    return patient_means(image_dice(site, state), site.val.cases)
 
 
 def image_dice(site: SiteRound, state: State) -> torch.Tensor:
