@@ -1,0 +1,79 @@
+"""A finished super model on its sites' test images under every selector and gate, and what else could be chosen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from fedsuper.core.expected_dice import HALF_TRUST
+from fedsuper.core.mode import GLOBAL
+from fedsuper.core.supermodel import SuperModel
+from fedsuper.core.validated.selection_choice import AUTO, EXPECTED_DICE, STATISTICS, TRAINED, Selection, options_of
+from fedsuper.data.dataset import load_samples
+from fedsuper.data.prepared.samples import Samples
+from fedsuper.data.splits import RATIOS, split_folder
+from fedsuper.evaluation.run_files.names import SUPER_MODEL
+from fedsuper.inference.artifact import load_super_model
+from fedsuper.inference.gamma import batch_of, first_slices, image_dice
+from fedsuper.inference.modes.base import ModeOptions
+from fedsuper.inference.modes.select import Select
+from fedsuper.inference.predictor import Predictor
+from fedsuper.inference.selection.cost_gate import ExpectedDiceGate
+from fedsuper.inference.selection.gate_statistics import expert_dice
+from fedsuper.inference.slice_batch import SliceBatch
+
+TAKEN, FOLLOWED, KNOWN, ORACLE = "auto", "the best validation Dice", "site known", "best by label"
+ONE_ROW = f"{STATISTICS}/{EXPECTED_DICE}, one mean row"
+NAMED = {kind: f"named right, {kind}" for kind in (TRAINED, STATISTICS)}
+
+
+def option_scores(run: Path, root: Path) -> dict[str, float]:
+    """By row the mean over sites of the sites' mean test Dice (or of images named right), at the nets' resolution."""
+    predictor = Predictor(load_super_model(run / SUPER_MODEL))
+    by_site = [_at_site(predictor, root, label) for label in range(len(predictor.super_model.sites))]
+    return {row: sum(each[row] for each in by_site) / len(by_site) for row in by_site[0]}
+
+
+def _at_site(predictor: Predictor, root: Path, label: int) -> dict[str, float]:
+    site = predictor.super_model.sites[label]
+    samples = _test_images(predictor, root / site)
+    batch = batch_of(predictor, samples)
+    experts = expert_dice(batch, samples)
+    chosen = predictor.super_model.manifest["selection"]
+    found = {option.name: _selected(batch, samples, option) for option in options_of(AUTO, AUTO)}
+    found |= {
+        TAKEN: found[Selection(chosen["kind"], chosen["gate"]).name],
+        FOLLOWED: found[max(chosen["dice"], key=lambda name: chosen["dice"][name])],
+        ONE_ROW: _selected(batch, samples, Selection(STATISTICS, EXPECTED_DICE), one_row=True),
+        GLOBAL: float(experts[GLOBAL].mean()),
+        KNOWN: float(experts[site].mean()),
+        ORACLE: float(torch.stack(list(experts.values())).amax(dim=0).mean()),
+    }
+    starts = first_slices(batch.sizes)
+    for kind, row in NAMED.items():
+        q = batch.case_means(batch.selector(kind))[starts][:, -len(predictor.super_model.sites):]
+        found[row] = float((q.argmax(dim=1) == label).double().mean())
+    return found
+
+
+def _selected(batch: SliceBatch, samples: Samples, option: Selection, one_row: bool = False) -> float:
+    mode = Select(batch.predictor, ModeOptions(selection=option))
+    if one_row and mode.weighed is not None:
+        mode.weighed.table = towards_one_row(mode.weighed, batch.predictor.super_model)
+    return float(image_dice(mode.predict(batch).probabilities > 0.5, samples, batch.sizes).mean())
+
+
+def towards_one_row(gate: ExpectedDiceGate, super_model: SuperModel) -> torch.Tensor:
+    """U as it would be without a thought for own experts: U_j <- (n_j U_j + n_0 mean) / (n_j + n_0)."""
+    utility = super_model.manifest["utility"]
+    columns = [utility["experts"].index(name) for name in gate.experts]
+    rows = torch.tensor([[utility["dice"][site][at] for at in columns] for site in super_model.sites]).double()
+    count = torch.tensor([utility["images"][site] for site in super_model.sites]).double()[:, None]
+    return (count * rows + HALF_TRUST * rows.mean(dim=0)) / (count + HALF_TRUST)
+
+
+def _test_images(predictor: Predictor, folder: Path) -> Samples:
+    split = predictor.study.split
+    parts = split_folder(folder, predictor.task, RATIOS[split.ratios], split.seed)
+    return load_samples(folder, parts["test"], predictor.task, predictor.preprocess)
