@@ -19,9 +19,9 @@ AUTO = "auto"
 AS_IT_IS = "as-it-is"  # the one option of a super model that chooses no model by image
 TRAINED, STATISTICS, BOTH = "trained", "statistics", "both"
 THRESHOLD, EXPECTED_DICE = "threshold", "expected-dice"
-# In this order, which development federations gave (docs/results/selection.md): the gate that counts the cost, with the
-# selector that names most images rightly; then the paper's own threshold.
-PREFERRED = {EXPECTED_DICE: [STATISTICS, BOTH, TRAINED], THRESHOLD: [TRAINED, STATISTICS, BOTH]}
+# In this order, which development federations gave (docs/results/selection.md): the selector that names most images
+# rightly first, and with each the gate that counts the cost.
+PREFERRED_KINDS, PREFERRED_GATES = (STATISTICS, BOTH, TRAINED), (EXPECTED_DICE, THRESHOLD)
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ def kinds_of(kind: str) -> list[str]:
 
 def options_of(kind: str, gate: str) -> list[Selection]:
     """Every option of a study's `selector.kind` and `selector.gate`, in the order of preference."""
-    kinds, gates = kinds_of(kind), list(PREFERRED) if gate == AUTO else [gate]
-    return [Selection(each, one) for one in gates for each in PREFERRED[one] if each in kinds]
+    kinds = [each for each in PREFERRED_KINDS if each in kinds_of(kind)]
+    return [Selection(each, one) for each in kinds for one in PREFERRED_GATES if gate in (one, AUTO)]
 
 
 @dataclass(frozen=True)
