@@ -15,7 +15,7 @@ from statistics import fmean
 from fedsuper.errors import FedSuperError, exit_code
 from fedsuper.files import atomic_write_json
 from fedsuper.studies.selection.federations import KINDS, trained
-from fedsuper.studies.selection.options import KNOWN, NAMED, option_scores
+from fedsuper.studies.selection.options import FLAGGED, KNOWN, NAMED, option_scores
 
 Table = Mapping[tuple[str, int], Mapping[str, float]]  # by kind and seed: every row
 
@@ -61,19 +61,21 @@ def by_federation(found: Table) -> str:
 
 
 def by_kind(found: Table) -> str:
-    """Less the row that is told the site: the mean over a kind's federations and the worst of them."""
+    """Dice less that of the row that is told the site: the mean over a kind's federations and the worst of them."""
     kinds = list(dict.fromkeys(kind for kind, _ in found))
     counts = {kind: sum(one == kind for one, _ in found) for kind in kinds}
     lines = [["", *(f"{kind} ({counts[kind]})" for kind in kinds), "mean of kinds", "worst"],
              ["---", *["---:"] * (len(kinds) + 2)]]
     for row in next(iter(found.values())):
-        if row in NAMED.values() or row == KNOWN:
+        if row == KNOWN:
             continue
-        less = {key: each[row] - each[KNOWN] for key, each in found.items()}
-        by = {kind: [value for (one, _), value in less.items() if one == kind] for kind in kinds}
-        cells = [f"{_short(fmean(values), 4, '+')} / {_short(min(values), 4, '+')}" for values in by.values()]
-        over = fmean(fmean(values) for values in by.values())
-        lines.append([row, *cells, _short(over, 4, "+"), _short(min(less.values()), 4, "+")])
+        share = row in (FLAGGED, *NAMED.values())
+        values = {key: each[row] - (0 if share else each[KNOWN]) for key, each in found.items()}
+        worst, sign = max if row == FLAGGED else min, "" if share else "+"
+        by = [[value for (one, _), value in values.items() if one == kind] for kind in kinds]
+        cells = [f"{_short(fmean(each), 4, sign)} / {_short(worst(each), 4, sign)}" for each in by]
+        over = fmean(fmean(each) for each in by)
+        lines.append([row, *cells, _short(over, 4, sign), _short(worst(values.values()), 4, sign)])
     return _markdown(lines)
 
 

@@ -20,26 +20,35 @@ from fedsuper.inference.modes.base import ModeOptions
 from fedsuper.inference.modes.select import Select
 from fedsuper.inference.predictor import Predictor
 from fedsuper.inference.selection.cost_gate import ExpectedDiceGate
+from fedsuper.inference.selection.familiarity import REVIEW_BELOW, Familiarity
 from fedsuper.inference.selection.gate_statistics import expert_dice
 from fedsuper.inference.slice_batch import SliceBatch
 
 TAKEN, FOLLOWED, KNOWN, ORACLE = "auto", "the best validation Dice", "site known", "best by label"
 ONE_ROW = f"{STATISTICS}/{EXPECTED_DICE}, one mean row"
+FLAGGED = "flagged as unlike every site"
 NAMED = {kind: f"named right, {kind}" for kind in (TRAINED, STATISTICS)}
 
 
 def option_scores(run: Path, root: Path) -> dict[str, float]:
-    """By row the mean over sites of the sites' mean test Dice (or of images named right), at the nets' resolution."""
+    """By row the mean over sites of the sites' mean test Dice (or of images named right), at the nets' resolution.
+
+    And the share of all those images that are flagged as unlike every site, where the super model can tell.
+    """
     predictor = Predictor(load_super_model(run / SUPER_MODEL))
-    by_site = [_at_site(predictor, root, label) for label in range(len(predictor.super_model.sites))]
-    return {row: sum(each[row] for each in by_site) / len(by_site) for row in by_site[0]}
+    batches = [_test_images(predictor, root / site) for site in predictor.super_model.sites]
+    by_site = [_at_site(batch, samples, label) for label, (batch, samples) in enumerate(batches)]
+    found = {row: sum(each[row] for each in by_site) / len(by_site) for row in by_site[0]}
+    judge = Familiarity.of(predictor)
+    if judge is not None:
+        told = torch.cat([judge.familiarity_at(batch.distances(judge)) for batch, _ in batches])
+        found[FLAGGED] = float((told < REVIEW_BELOW).double().mean())
+    return found
 
 
-def _at_site(predictor: Predictor, root: Path, label: int) -> dict[str, float]:
+def _at_site(batch: SliceBatch, samples: Samples, label: int) -> dict[str, float]:
+    predictor, experts = batch.predictor, expert_dice(batch, samples)
     site = predictor.super_model.sites[label]
-    samples = _test_images(predictor, root / site)
-    batch = batch_of(predictor, samples)
-    experts = expert_dice(batch, samples)
     chosen = predictor.super_model.manifest["selection"]
     found = {option.name: _selected(batch, samples, option) for option in options_of(AUTO, AUTO)}
     found |= {
@@ -73,7 +82,8 @@ def towards_one_row(gate: ExpectedDiceGate, super_model: SuperModel) -> torch.Te
     return (count * rows + HALF_TRUST * rows.mean(dim=0)) / (count + HALF_TRUST)
 
 
-def _test_images(predictor: Predictor, folder: Path) -> Samples:
+def _test_images(predictor: Predictor, folder: Path) -> tuple[SliceBatch, Samples]:
     split = predictor.study.split
     parts = split_folder(folder, predictor.task, RATIOS[split.ratios], split.seed)
-    return load_samples(folder, parts["test"], predictor.task, predictor.preprocess)
+    samples = load_samples(folder, parts["test"], predictor.task, predictor.preprocess)
+    return batch_of(predictor, samples), samples
