@@ -71,7 +71,7 @@ class FlareExchange:
             model = pack(messages[site], messages[site].info.get("round"))
             messages[site].carried = weight(model)
             self.controller.send_model(task, model, targets=[site], timeout=math.ceil(timeout), callback=answered)
-            WORK.ring()
+            WORK.ring(site)
         while asked and not complete.wait(CHECK_PERIOD) and self.controller.get_num_standing_tasks():
             if self.controller.abort_signal.triggered:
                 raise AbortedError

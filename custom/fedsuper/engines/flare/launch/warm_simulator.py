@@ -42,7 +42,7 @@ from fedsuper.methods import METHODS, method_class
 
 WORKER = simulator_worker.__name__
 STARTING, POLLING = 0.05, 0.2  # seconds: the longest nap where a process starts, and where a site asks for work
-OPEN, BLINK = 0.25, 0.01  # seconds: how long a question stays open, and the nap of a site whose questions do
+OPEN, BLINK = 2.0, 0.01  # seconds: how long a question stays open, and the nap of a site whose questions do
 MOST_OPEN = 32  # sites; each open question holds one of the threads that also take answers, of which NVFlare has 64
 WARM = (controller, executor, inference_controller, inference_executor)  # imported here, shared by every fork
 
@@ -88,9 +88,9 @@ def keep_questions_open(runner: type[ServerRunner], longest: float) -> None:
     def when_there_is_work(self: ServerRunner, client: Client, fl_ctx: FLContext) -> tuple[str, str, Shareable | None]:
         until = time.monotonic() + longest
         while True:
-            heard = WORK.rings
+            heard = WORK.rings(client.name)
             task: tuple[str, str, Shareable | None] = answer(self, client, fl_ctx)
-            if task[0] != SpecialTaskName.TRY_AGAIN or not WORK.wait(heard, until - time.monotonic()):
+            if task[0] != SpecialTaskName.TRY_AGAIN or not WORK.wait(client.name, heard, until - time.monotonic()):
                 return task
 
     runner.process_task_request = when_there_is_work
