@@ -46,6 +46,7 @@ SERVER_STATE, OUT, EVENTS = "FEDSUPER_SERVER_STATE", "FEDSUPER_OUT", "FEDSUPER_E
 SUPER_MODEL, KEPT, OUTBOX = "FEDSUPER_SUPERMODEL", "FEDSUPER_KEPT", "FEDSUPER_OUTBOX"
 MINIMUM = "FEDSUPER_MINIMUM"
 SIMULATED = "simulate_job"  # the only job of NVFlare's simulator
+SHARED = "FEDSUPER_SHARED"  # a folder in memory through which the simulator's processes hand tensors over
 GONE = "FEDSUPER_GONE"  # a file in which the simulator's keeper names sites whose process died
 
 

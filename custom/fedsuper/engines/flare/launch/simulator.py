@@ -92,7 +92,9 @@ def _run(command: list[str], environment: dict[str, str], log: Path, reader: Eve
     """
     family = ProcessFamily()
     statistics.unlink(missing_ok=True)
-    with open(log, "ab") as output, open(log, "rb") as written, family.kept():
+    shared = one_machine.folder_in_memory()
+    environment = environment | {settings.SHARED: str(shared)}
+    with open(log, "ab") as output, open(log, "rb") as written, family.kept(shared):
         written.seek(0, os.SEEK_END)
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
                                    start_new_session=True, env=family.environment(environment))
