@@ -74,6 +74,8 @@ def simulate_folder(job: Path, place: OneMachine, reader: EventReader, out: Path
     with tempfile.TemporaryDirectory(prefix="fedsuper-") as temporary:
         workspace = one_machine.without_spaces(place.folder, Path(temporary)) / one_machine.WORKSPACE
         count = len(place.sites)
+        if (threads or count) >= count and not place.gpus:
+            environment[settings.PLACES] = str(os.cpu_count() or 1)
         command = [sys.executable, "-m", "fedsuper.engines.flare.launch.warm_simulator", str(job), "-w", str(workspace),
                    "-c", ",".join(place.sites), "-t", str(min(threads or count, count)), "-m", str(count)]
         _run(command, environment, place.log, reader, events, workspace / STATISTICS,
