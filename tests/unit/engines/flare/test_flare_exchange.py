@@ -243,6 +243,15 @@ def test_the_slowest_is_asked_first_even_if_it_did_not_answer_last(monkeypatch) 
         assert [site for _, site, _ in controller.sent] == list(expected)
 
 
+def test_every_answer_is_heard_before_the_waiting_ends() -> None:
+    controller = FakeController(lambda site: pack(Message({}, {"from": site})))
+    exchange = FlareExchange(controller)
+    heard: dict[str, Message | SiteFailure] = {}
+    exchange.heard = heard.__setitem__
+    replies = exchange(TRAIN, messages("a", "b"), 1000)
+    assert heard == replies and all(heard[site] is replies[site] for site in heard)
+
+
 def test_silence_has_a_reason() -> None:
     silent = FakeController(lambda site: None)
     assert FlareExchange(silent)(TRAIN, messages("a"), 1000)["a"] == SiteFailure(

@@ -19,7 +19,7 @@ from fedsuper.engines.flare.contact.memory import give_back
 from fedsuper.engines.flare.settings import GONE, from_environment
 from fedsuper.engines.flare.wire import ENVELOPE, pack, unpack, weight
 from fedsuper.errors import FedSuperError
-from fedsuper.federation.messages import TRAIN, Message, Rest, SiteFailure, as_it_is
+from fedsuper.federation.messages import TRAIN, Heard, Message, Rest, SiteFailure, as_it_is, unheard
 
 if TYPE_CHECKING:
     from nvflare.app_common.workflows.model_controller import ModelController
@@ -52,6 +52,7 @@ class FlareExchange:
         self.away = away
         self.abreast = places + 1 if places else sys.maxsize  # one has its task and waits for a place
         self.rest: Rest = as_it_is
+        self.heard: Heard = unheard
         self._took: dict[str, float] = {}  # seconds in the last round
 
     @property
@@ -67,6 +68,7 @@ class FlareExchange:
             if site not in answers:  # an answer that is repeated counts once
                 model.params = self.rest(model.params or {})
                 answer = _read(model)
+                self.heard(site, answer)
                 answers[site], took[site] = answer, time.monotonic() - asked[site]
                 news.set()
 
