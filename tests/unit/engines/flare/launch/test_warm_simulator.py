@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from nvflare.apis.event_type import EventType
+from nvflare.apis.shareable import Shareable
 from nvflare.app_common.workflows.model_controller import ModelController
 from nvflare.fuel.f3 import communicator
 from nvflare.fuel.f3.drivers.driver_manager import DriverManager
 from nvflare.fuel.f3.drivers.tcp_driver import TcpDriver
 from nvflare.private.defs import SpecialTaskName
+from nvflare.private.fed.client.client_runner import ClientRunner
 
 from fedsuper.engines.flare import reporting_controller
 from fedsuper.engines.flare.contact.doorbell import Doorbell
@@ -108,3 +113,30 @@ def test_sites_with_open_questions_hear_at_once_that_the_job_is_over(
     assert not bell.wait(SITE.name, 0, 0)
     ReportingController.handle_event(object.__new__(ReportingController), EventType.ABOUT_TO_END_RUN, None)
     assert bell.wait(SITE.name, 0, 0)
+
+
+def test_an_answer_is_sent_without_asking_first_and_again_where_it_did_not_arrive() -> None:
+    """NVFlare asks before every attempt; what it does when one fails is as it was."""
+    runner = type("Runner", (ClientRunner,), {})
+    warm_simulator.send_at_once(runner)
+    said: list[str] = []
+    arrives = iter([False, True])
+    engine = SimpleNamespace(send_task_result=lambda *_, **__: said.append("result") or next(arrives),
+                             send_aux_request=lambda *_, **__: said.append("question"))
+    site = object.__new__(runner)
+    vars(site).update(engine=engine, run_abort_signal=SimpleNamespace(triggered=False), parent_target="server",
+                      submit_task_result_timeout=1, task_check_interval=0)
+    for name in ("log_debug", "log_info", "log_error"):
+        setattr(site, name, lambda *_: None)
+    assert site._send_task_result(Shareable(), "1", None) and said == ["result", "result"]
+
+
+def test_a_log_still_begins_a_new_file_when_the_old_one_is_full(tmp_path: Path) -> None:
+    handler_type = type("Handler", (RotatingFileHandler,), {})
+    warm_simulator.log_cheaper(handler_type)
+    handler = handler_type(tmp_path / "log.txt", maxBytes=1000, backupCount=1, delay=True)
+    for number in range(30):
+        handler.emit(logging.LogRecord("a", logging.INFO, "", 0, f"{number:099d}", None, None))
+    handler.close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["log.txt", "log.txt.1"]
+    assert all(path.stat().st_size <= 1100 for path in tmp_path.iterdir())
