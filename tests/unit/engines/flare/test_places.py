@@ -48,6 +48,6 @@ def test_a_process_that_is_killed_leaves_its_place(tmp_path: Path) -> None:
 
 
 def test_where_every_site_has_a_machine_nothing_is_written(tmp_path: Path) -> None:
-    with place(None, 2) as one, place(tmp_path, None) as two:
-        assert not one and not two
+    with place(None, 2) as one, place(tmp_path, None) as two, place(tmp_path / "gone", 2) as three:
+        assert not one and not two and not three
     assert list(tmp_path.iterdir()) == []

@@ -22,7 +22,7 @@ PATIENCE = 60.0  # seconds after which a site computes without a place: one that
 @contextlib.contextmanager
 def place(folder: Path | None, count: int | None, patience: float = PATIENCE) -> Iterator[bool]:
     """Within it one of `count` places of `folder` is taken, and whether it is; without a folder nobody waits."""
-    if folder is None or not count:
+    if folder is None or not count or not folder.is_dir():
         yield False
         return
     deadline = time.monotonic() + patience
