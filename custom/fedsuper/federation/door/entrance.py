@@ -11,9 +11,9 @@ from fedsuper.core.robust import distance
 from fedsuper.core.state import Models, check_finite
 from fedsuper.errors import FedSuperError
 from fedsuper.federation.door.admission import admit
+from fedsuper.federation.door.arrivals import Read, Reading
 from fedsuper.federation.door.last_replies import CalibrateReply, HandoverReply, SettleReply
 from fedsuper.federation.door.norms import by_role, remember, shortened, too_long
-from fedsuper.federation.door.reading import Read, Reading
 from fedsuper.federation.door.replies import DescribeReply, FinishReply, Known, RoundReply
 from fedsuper.federation.door.tensors import check_models, check_sums
 from fedsuper.federation.message_schema import opened

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 from types import SimpleNamespace
 
 import pytest
-import torch
+from fake_controller import FakeController, messages
 from nvflare.app_common.abstract.fl_model import FLModel
 from nvflare.app_common.app_event_type import AppEventType
 
@@ -16,52 +15,6 @@ from fedsuper.engines.flare.contact.exchange import AbortedError, FlareExchange
 from fedsuper.engines.flare.settings import GONE
 from fedsuper.engines.flare.wire import ENVELOPE, pack, pack_failure, unpack
 from fedsuper.federation.messages import DESCRIBE, TRAIN, Message, SiteFailure
-
-
-class FakeController:
-    """Answers each task at once through `answer`; a site for which that is None stays silent."""
-
-    def __init__(self, answer, sites=("a", "b"), gone=()) -> None:
-        self.answer = answer
-        self.sent: list[tuple[str, str, Message | SiteFailure]] = []
-        self.timeouts: list[int] = []
-        self.events: list[tuple[str, int]] = []
-        self.gone = set(gone)
-        self.standing = 0
-        self.abort_signal = SimpleNamespace(triggered=False)
-        self.engine = SimpleNamespace(get_clients=lambda: [SimpleNamespace(name=site) for site in sites],
-                                      new_context=self._context)
-
-    @contextlib.contextmanager
-    def _context(self):
-        props: dict[str, object] = {}
-        yield SimpleNamespace(set_prop=lambda key, value, **_: props.update({key: value}), props=props)
-
-    def fire_event(self, event: str, context) -> None:
-        self.events.append((event, next(iter(context.props.values()))))
-
-    def get_client_disconnect_time(self, site: str) -> float | None:
-        return 1.0 if site in self.gone else None
-
-    def get_num_standing_tasks(self) -> int:
-        return self.standing
-
-    def cancel_all_tasks(self) -> None:
-        self.standing = 0
-
-    def send_model(self, task: str, model: FLModel, targets: list[str], timeout: int, callback) -> None:
-        assert isinstance(timeout, int)
-        self.timeouts.append(timeout)
-        (site,) = targets
-        self.sent.append((task, site, unpack(model)))
-        reply = self.answer(site)
-        if reply is not None:
-            reply.meta["client_name"] = site
-            callback(reply)
-
-
-def messages(*sites: str) -> dict[str, Message]:
-    return {site: Message({"global": {"w": torch.full((2,), float(i))}}, {"round": 4}) for i, site in enumerate(sites)}
 
 
 def test_each_site_gets_its_own_models_and_answers_in_the_order_asked() -> None:
@@ -147,100 +100,6 @@ def test_who_answered_last_is_asked_first_and_answers_keep_their_order(monkeypat
         assert [site for _, site, _ in controller.sent] == asked
         assert {site: reply.info["from"] for site, reply in replies.items()} == {"a": "a", "b": "b", "c": "c"}
         assert list(replies) == ["a", "b", "c"]
-
-
-class Machine(FakeController):
-    """Sites that work until the server waits: then the first of those that can answers."""
-
-    def __init__(self, sites: str, monkeypatch: pytest.MonkeyPatch, silent: str = "") -> None:
-        super().__init__(None, sites=tuple(sites))
-        self.silent = silent
-        self.working: dict[str, object] = {}
-        self.crowd = 0
-        waiting = SimpleNamespace(set=lambda: None, clear=lambda: None, wait=lambda seconds: self.one_is_done())
-        monkeypatch.setattr(exchange_module, "threading", SimpleNamespace(Event=lambda: waiting))
-
-    def get_num_standing_tasks(self) -> int:
-        return len(self.working)
-
-    def send_model(self, task, model, targets, timeout, callback) -> None:
-        self.sent.append((task, targets[0], unpack(model)))
-        self.working[targets[0]] = callback
-        self.crowd = max(self.crowd, len(self.working))
-
-    def one_is_done(self) -> bool:
-        for site in (site for site in self.working if site not in self.silent):
-            answer = pack(Message({}, {"from": site}))
-            answer.meta["client_name"] = site
-            self.working.pop(site)(answer)
-            return True
-        return False
-
-
-def test_no_more_are_asked_than_the_machine_serves_and_one(monkeypatch) -> None:
-    """The next is asked when one has answered, and all are asked in the end."""
-    controller = Machine("abcdef", monkeypatch)
-    replies = FlareExchange(controller, places=2)(TRAIN, messages(*"abcdef"), 1000)
-    assert controller.crowd == 3 and [site for _, site, _ in controller.sent] == list("abcdef")
-    assert [reply.info["from"] for reply in replies.values()] == list("abcdef")
-
-
-def test_without_places_all_are_asked_at_once(monkeypatch) -> None:
-    controller = Machine("abcdef", monkeypatch)
-    FlareExchange(controller)(TRAIN, messages(*"abcdef"), 1000)
-    assert controller.crowd == 6
-
-
-def test_sites_that_died_hold_no_place(tmp_path, monkeypatch) -> None:
-    gone = tmp_path / "gone"
-    monkeypatch.setenv(GONE, str(gone))
-
-    class Dying(Machine):
-        def one_is_done(self) -> bool:
-            gone.write_text("a\nb\n")
-            return super().one_is_done()
-
-    replies = FlareExchange(Dying("abc", monkeypatch, silent="ab"), places=1)(TRAIN, messages(*"abc"), 1000)
-    assert isinstance(replies["c"], Message)
-    assert replies["a"] == replies["b"] == SiteFailure("it is not connected")
-
-
-def test_sites_that_hang_keep_the_others_waiting_for_half_the_time_at_most(monkeypatch) -> None:
-    clock = [0.0]
-    monkeypatch.setattr(exchange_module, "time", SimpleNamespace(monotonic=lambda: clock[0]))
-
-    class Hanging(Machine):
-        def one_is_done(self) -> bool:
-            clock[0] += 1
-            if clock[0] >= 10:
-                self.working.clear()  # NVFlare gives up on them
-            return super().one_is_done()
-
-    controller = Hanging("abc", monkeypatch, silent="ab")
-    replies = FlareExchange(controller, places=1)(TRAIN, messages(*"abc"), 10)
-    assert isinstance(replies["c"], Message) and [site for _, site, _ in controller.sent] == list("abc")
-    assert clock[0] == 10 and replies["a"].late and replies["b"].late
-
-
-def test_the_slowest_is_asked_first_even_if_it_did_not_answer_last(monkeypatch) -> None:
-    clock = [0.0]
-    monkeypatch.setattr(exchange_module, "time", SimpleNamespace(monotonic=lambda: clock[0]))
-    seconds = {"a": 1.0, "b": 9.0, "c": 2.0}
-
-    class OneByOne(FakeController):
-        def send_model(self, task, model, targets, timeout, callback) -> None:
-            self.sent.append((task, targets[0], unpack(model)))
-            clock[0] += seconds[targets[0]]
-            answer = pack(Message())
-            answer.meta["client_name"] = targets[0]
-            callback(answer)
-
-    controller = OneByOne(None, sites=tuple("abc"))
-    exchange = FlareExchange(controller, places=1)
-    for expected in ("abc", "bca"):
-        controller.sent.clear()
-        exchange(TRAIN, messages(*"abc"), 1000)
-        assert [site for _, site, _ in controller.sent] == list(expected)
 
 
 def test_every_answer_is_heard_before_the_waiting_ends() -> None:

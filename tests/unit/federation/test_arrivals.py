@@ -13,8 +13,8 @@ import torch
 from paper_sites import LIAR, PaperSites, federate, paper_study
 
 from fedsuper.core.state import Models, laid_down, room_for_models
-from fedsuper.federation.door import reading as reading_module
-from fedsuper.federation.door.reading import Reading
+from fedsuper.federation.door import arrivals
+from fedsuper.federation.door.arrivals import Reading
 from fedsuper.federation.messages import TRAIN, Message, SiteFailure, unheard
 from fedsuper.methods.protocol.server import Update
 
@@ -82,8 +82,8 @@ def test_the_order_of_arrival_changes_nothing(before_the_last: Round) -> None:
 
 def test_an_answer_is_read_once(before_the_last: Round, monkeypatch: pytest.MonkeyPatch) -> None:
     honest, asked = before_the_last[3], []
-    check = reading_module.check_models
-    monkeypatch.setattr(reading_module, "check_models", lambda *args: (asked.append(args[2]), check(*args))[1])
+    check = arrivals.check_models
+    monkeypatch.setattr(arrivals, "check_models", lambda *args: (asked.append(args[2]), check(*args))[1])
     judged(before_the_last, honest, list(honest))
     assert sorted(asked) == sorted(honest)
 
@@ -126,9 +126,9 @@ def test_models_rest_where_they_would_in_the_servers_own_thread(monkeypatch: pyt
     def restored(models: Models, *_: Any) -> Models:
         return {role: {name: laid_down(tensor) for name, tensor in state.items()} for role, state in models.items()}
 
-    monkeypatch.setattr(reading_module, "restored", restored)
-    monkeypatch.setattr(reading_module, "check_models", lambda models, *_: models)
-    monkeypatch.setattr(reading_module, "opened", lambda *_: None)
+    monkeypatch.setattr(arrivals, "restored", restored)
+    monkeypatch.setattr(arrivals, "check_models", lambda models, *_: models)
+    monkeypatch.setattr(arrivals, "opened", lambda *_: None)
     with room_for_models(blank):
         reading = Reading({"a": {}}, {"a": {}}, "fp16", lambda site: None)  # type: ignore[arg-type, return-value]
     answer = Message({"global": {"w": torch.ones(3)}}, {})
