@@ -1,7 +1,11 @@
-"""One run with the paper's nets: what a round really sends, and what happens when sites fail."""
+"""One run with the paper's nets: what a round really sends, and what happens when sites fail.
+
+Tensors go NVFlare's way, as between machines: only so do its counts show what a line would carry.
+"""
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import shutil
@@ -14,6 +18,7 @@ from fedsuper.engines.flare.job import write_job
 from fedsuper.engines.flare.launch import one_machine
 from fedsuper.engines.flare.launch.events import reader_for
 from fedsuper.engines.flare.launch.simulator import simulate_folder
+from fedsuper.evaluation.run_files.names import ROUNDS
 from fedsuper.inference.artifact import load_super_model
 
 LIMIT = 22.0  # megabytes per site and direction
@@ -38,7 +43,9 @@ def run(pair_root: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path
     client.write_text(json.dumps(described))
     shown = io.StringIO()
     place = one_machine.for_study(study, pair_root, folder, None)
-    simulate_folder(job, place, reader_for(study, shown), folder / "supermodel")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(one_machine, "folder_in_memory", lambda: folder / "no such folder")
+        simulate_folder(job, place, reader_for(study, shown, folder), folder / "supermodel")
     return folder, shown.getvalue()
 
 
@@ -50,11 +57,18 @@ def megabytes(folder: Path, moment: str, pool: str) -> float:
     return sum(entry["total"] for entry in bins) * 2**20 / 1e6
 
 
-@pytest.mark.parametrize("pool", ["sent_msg_sizes@server.simulate_job", "received_msg_sizes@server.simulate_job"])
-def test_a_round_of_fedsm_moves_at_most_22_megabytes_per_site_and_direction(run: tuple[Path, str], pool: str) -> None:
+@pytest.mark.parametrize("pool, way", [("sent_msg_sizes@server.simulate_job", "bytes_down"),
+                                       ("received_msg_sizes@server.simulate_job", "bytes_up")])
+def test_a_round_of_fedsm_moves_at_most_22_megabytes_per_site_and_direction(
+    run: tuple[Path, str], pool: str, way: str
+) -> None:
+    """And what the run tells of its traffic, whatever carried it, is what NVFlare counts on a line."""
     folder, _ = run
     moved = (megabytes(folder, "_round_done-0", pool) - megabytes(folder, "_round_started-0", pool)) / 2
     assert 10 < moved <= LIMIT, f"{moved:.1f} MB"
+    with open(folder / ROUNDS, encoding="utf-8", newline="") as file:
+        told = [int(row[way]) / 1e6 for row in csv.DictReader(file) if row["round"] == "1"]
+    assert told == pytest.approx([moved, moved], rel=0.01)
 
 
 def test_a_crash_and_a_poisoned_update_cost_their_site_the_round_and_nobody_else(run: tuple[Path, str]) -> None:

@@ -13,7 +13,7 @@ from fedsuper.data.layout import find_sites
 from fedsuper.engines.site_crew import ABSENT, ProcessExchange
 from fedsuper.errors import FedSuperError
 from fedsuper.federation.checkpoints import Resume
-from fedsuper.federation.messages import Message, Rest, SiteFailure, as_it_is
+from fedsuper.federation.messages import Heard, Message, Rest, SiteFailure, as_it_is, unheard
 from fedsuper.federation.progress import Progress
 from fedsuper.federation.server_loop import Federation
 from fedsuper.federation.site_data import POOLED_SITE
@@ -33,6 +33,7 @@ class LocalExchange:
     def __init__(self, workers: dict[str, SiteWorker], threads: int | None = None) -> None:
         self.workers = workers
         self.rest: Rest = as_it_is
+        self.heard: Heard = unheard
         self.threads = threads or min(len(workers), os.cpu_count() or 1)
 
     @property

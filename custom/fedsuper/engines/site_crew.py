@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 
 from fedsuper.errors import FedSuperError
-from fedsuper.federation.messages import Message, Rest, SiteFailure, as_it_is
+from fedsuper.federation.messages import Heard, Message, Rest, SiteFailure, as_it_is, unheard
 from fedsuper.federation.site_process import SiteProcess
 from fedsuper.federation.site_worker import SiteWorker
 
@@ -27,6 +27,7 @@ class ProcessExchange:
 
     def __init__(self, workers: Mapping[str, SiteWorker], count: int, logs: Path) -> None:
         self.rest: Rest = as_it_is
+        self.heard: Heard = unheard
         self._stop = threading.Event()
         self._order = list(workers)
         self.shares = dealt({site: _images(worker) for site, worker in workers.items()}, count)

@@ -19,6 +19,11 @@ TASKS = (DESCRIBE, TRAIN, FINISH, HANDOVER, CALIBRATE, SETTLE)
 
 
 Rest = Callable[[dict[str, Any]], dict[str, Any]]
+Heard = Callable[[str, "Message | SiteFailure"], None]
+
+
+def unheard(site: str, reply: Message | SiteFailure) -> None:
+    """Answers are read when all have come."""
 
 
 def as_it_is(tensors: dict[str, Any]) -> dict[str, Any]:
@@ -54,9 +59,11 @@ class Exchange(Protocol):
     """How a server reaches its sites: one call is one message to each named site and back, side by side.
 
     `rest` is called with the tensors of every answer as it arrives, and gives those that are kept in their place.
+    `heard` is told every answer, before the last has come where sites answer at different times; any thread may.
     """
 
     rest: Rest
+    heard: Heard
 
     @property
     def sites(self) -> list[str]:

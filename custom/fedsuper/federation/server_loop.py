@@ -135,7 +135,8 @@ class Federation:
         self._welcome(server, self.entrance)
         method = self.method.during(server.phase)
         sent, packed = going_down(server, self.method, self._asked(server))
-        replies = self._ask(TRAIN, {site: self._request(server, site).message(packed[site]) for site in packed})
+        with self.entrance.expecting(sent, self.exchange):
+            replies = self._ask(TRAIN, {site: self._request(server, site).message(packed[site]) for site in packed})
         updates = self.entrance.updates(method, replies, sent)
         self._warn(list(updates))
         metrics = {site: update.metrics for site, update in updates.items()}

@@ -60,6 +60,8 @@ def test_a_disturbed_turn_of_the_simulator_does_not_count(
     here = [whole_round.Spent([1.0, 5.0], 2.0), whole_round.Spent([3.0, 3.0], 9.0)]
     simulated = [whole_round.Spent([a_round, 9.0], rest + 7), whole_round.Spent([8.0, 9.0], rest)]
     assert whole_round.undisturbed(here) == (4.0, 1.0)
+    here = [whole_round.Spent([0.5, 0.2], 1.0), whole_round.Spent([0.3, 0.2], 1.0), *here]  # with hardly an image
+    simulated = [whole_round.Spent([0.6, 0.3], 1.0), whole_round.Spent([0.4, 0.9], 1.0), *simulated]
     monkeypatch.setattr(whole_round, "write_retina", lambda folder, **_: folder.mkdir(parents=True))
     monkeypatch.setattr(whole_round, "TURNS", 2)
     monkeypatch.setattr(whole_round.os, "cpu_count", lambda: 2)
@@ -68,4 +70,6 @@ def test_a_disturbed_turn_of_the_simulator_does_not_count(
     result = whole_round.run(tmp_path)
     assert result["rounds_alone"] == pytest.approx(2 * a_round)
     assert result["with_start_up"] == pytest.approx((rest + 2 * a_round) / 2)
+    assert result["exchange_seconds_of_a_round"] == pytest.approx(0.3 - 0.2 / 2)
+    assert result["exchange_alone"] == pytest.approx(2 * (0.3 - 0.2 / 2))
     assert list(result["promises"].values()) == kept

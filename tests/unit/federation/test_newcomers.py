@@ -23,17 +23,17 @@ WELCOME: dict[str, Any] = {"federation": {"newcomers": "welcome"}}
 
 
 class LateSites(PaperSites):
-    """The first site by name comes when two rounds are over; `heard` is what it was first asked to train with."""
+    """The first site by name comes when two rounds are over; `first` is what it was first asked to train with."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.present = list(FIRST)
-        self.heard: Message | None = None
+        self.first: Message | None = None
 
     def __call__(self, task: str, messages: Mapping[str, Message], timeout: float) -> dict[str, Answer]:
         replies = super().__call__(task, messages, timeout)
         if task == TRAIN:
-            self.heard = self.heard or messages.get(LATE)
+            self.first = self.first or messages.get(LATE)
             if messages[FIRST[0]].info["round"] == 1:
                 self.present = list(SITES)
         return replies
@@ -46,8 +46,8 @@ def test_a_newcomer_gets_the_last_label_and_begins_with_the_global_model(tmp_pat
     assert f"{LATE}: joins the study in round 3" in notes and notes.count("3/3 sites") == 2 == notes.count("4/4 sites")
     assert [set(entry["sites"]) for entry in super_model.manifest["history"]] == [set(FIRST)] * 2 + [set(SITES)] * 3
     assert all(entry["missing"] == [] for entry in super_model.manifest["history"])
-    assert sites.heard is not None and sites.heard.info["label"] == 3
-    sent = sites.heard.models
+    assert sites.first is not None and sites.first.info["label"] == 3
+    sent = sites.first.models
     assert digest(sent["personal"]) == digest(sent["global"])
     assert LATE in super_model.personal and super_model.selector is not None
     widths = {len(tensor) for name, tensor in super_model.selector.items() if name in _heads(sent["selector"])}

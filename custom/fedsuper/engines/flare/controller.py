@@ -53,7 +53,7 @@ class SuperModelController(ReportingController):
         study = parse_study(self.study)
         progress.total = total_rounds(study)
         state = settings.server_state_folder(known, study, run_folder)
-        exchange = FlareExchange(self, self.hearts, study.federation.away_after)
+        exchange = FlareExchange(self, self.hearts, study.federation.away_after, settings.places())
         self.federation = Federation(study, exchange, state, progress, self.pausing.is_set, OWNER_PATIENCE,
                                      ROOM_PATIENCE)
         super_model = self.federation.run(Resume.of(self.resume) or False)

@@ -13,6 +13,7 @@ from fedsuper.config.reading import parse_study
 from fedsuper.engines.flare import settings
 from fedsuper.engines.flare.answering_executor import AnsweringExecutor, outlet_of, placed
 from fedsuper.engines.flare.contact.hearts import simulated
+from fedsuper.engines.flare.contact.places import place
 from fedsuper.errors import FedSuperError
 from fedsuper.federation.messages import Message
 from fedsuper.federation.site_process import SiteProcess
@@ -55,7 +56,8 @@ class TrainingExecutor(AnsweringExecutor):
             deadline = WITHIN * study.federation.round_timeout
             reply = self._process.handle(task, message, deadline, lambda: bool(abort_signal.triggered))
         else:
-            reply = self._worker.handle(task, message)
+            with place(settings.from_environment(settings.SHARED), settings.places()):
+                reply = self._worker.handle(task, message)
         self._track(message, reply, fl_ctx)
         return reply
 

@@ -7,10 +7,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+from nvflare.apis.event_type import EventType
 from nvflare.apis.fl_context import FLContext
 from nvflare.app_common.workflows.model_controller import ModelController
 
 from fedsuper.engines.flare import settings
+from fedsuper.engines.flare.contact.doorbell import WORK
 from fedsuper.engines.flare.contact.exchange import CHECK_PERIOD, AbortedError
 from fedsuper.engines.flare.contact.hearts import BEAT, GOODBYE, Hearts, simulated
 from fedsuper.engines.flare.launch.events import (
@@ -56,6 +58,12 @@ class ReportingController(ModelController):
             self.hearts.listening = True
             for topic in (BEAT, GOODBYE):
                 self.engine.register_aux_message_handler(topic, self.hearts.hear)
+
+    def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
+        """Sites whose questions are open hear at once that the job is over."""
+        super().handle_event(event_type, fl_ctx)
+        if event_type == EventType.ABOUT_TO_END_RUN:
+            WORK.ring()
 
     def run(self) -> None:
         """The work; a problem is written down in one line before NVFlare ends the job."""

@@ -46,6 +46,8 @@ SERVER_STATE, OUT, EVENTS = "FEDSUPER_SERVER_STATE", "FEDSUPER_OUT", "FEDSUPER_E
 SUPER_MODEL, KEPT, OUTBOX = "FEDSUPER_SUPERMODEL", "FEDSUPER_KEPT", "FEDSUPER_OUTBOX"
 MINIMUM = "FEDSUPER_MINIMUM"
 SIMULATED = "simulate_job"  # the only job of NVFlare's simulator
+PLACES = "FEDSUPER_PLACES"  # how many sites compute at the same time on the simulator's machine
+SHARED = "FEDSUPER_SHARED"  # a folder in memory through which the simulator's processes hand tensors over
 GONE = "FEDSUPER_GONE"  # a file in which the simulator's keeper names sites whose process died
 
 
@@ -172,6 +174,11 @@ def super_model_of(settings: Settings, identity: str | None) -> Path:
             return folder
     raise FedSuperError(f"the server does not hold the super model {identity}; copy its folder to the one "
                         f"that `supermodels` names in the server's local/{SITE_FILE}")
+
+
+def places() -> int | None:
+    """How many sites compute at the same time; None for all, where each has a machine of its own."""
+    return int(os.environ.get(PLACES, 0)) or None
 
 
 def device_of(site: str, settings: Settings) -> str | None:

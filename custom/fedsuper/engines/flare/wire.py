@@ -1,7 +1,8 @@
 """Messages on NVFlare's wire: tensors under flat `role/entry` names, everything else as one JSON text in the meta data.
 
-Tensors travel in their own type through NVFlare's tensor decomposer (safetensors inside), so a site computes with
-exactly the bits the server holds; a flat dict is also what NVFlare's privacy filters expect. No pickle.
+Tensors travel in their own type through NVFlare's tensor decomposer (safetensors inside) or, between processes of one
+machine, in files in memory, so a site computes with exactly the bits the server holds; a flat dict is also what
+NVFlare's privacy filters expect. No pickle.
 
 Importing this module makes the decomposer known to the process: done by NVFlare's own widget it would cost an entry on
 every site's allow-list, and that widget loads any class a job names.
@@ -14,9 +15,9 @@ from typing import Any
 
 import torch
 from nvflare.app_common.abstract.fl_model import FLModel, ParamsType
-from nvflare.app_opt.pt.decomposers import TensorDecomposer
 from nvflare.fuel.utils import fobs
 
+from fedsuper.engines.flare.contact.shared_tensors import decomposer
 from fedsuper.errors import FedSuperError
 from fedsuper.federation.messages import Message, SiteFailure
 from fedsuper.federation.outlet.audit import digest_of
@@ -27,7 +28,7 @@ CHANGED = ("the weights were changed on the way: a filter of NVFlare (percentile
            "expects differences and spoils weights; take it out of the job and of the site's privacy.json, and use "
            "the study's section `privacy` instead")
 
-fobs.register(TensorDecomposer)
+fobs.register(decomposer())
 
 
 def pack(message: Message, current_round: int | None = None) -> FLModel:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from fedsuper.config import Study
@@ -10,15 +11,15 @@ from fedsuper.core.robust import distance
 from fedsuper.core.state import Models, check_finite
 from fedsuper.errors import FedSuperError
 from fedsuper.federation.door.admission import admit
+from fedsuper.federation.door.arrivals import Read, Reading
 from fedsuper.federation.door.last_replies import CalibrateReply, HandoverReply, SettleReply
-from fedsuper.federation.door.norms import measured, remember, shortened, too_long
-from fedsuper.federation.door.replies import DescribeReply, FinishReply, Known, RoundReply, TrainReply
+from fedsuper.federation.door.norms import by_role, remember, shortened, too_long
+from fedsuper.federation.door.replies import DescribeReply, FinishReply, Known, RoundReply
 from fedsuper.federation.door.tensors import check_models, check_sums
 from fedsuper.federation.message_schema import opened
-from fedsuper.federation.messages import CALIBRATE, FINISH, HANDOVER, TRAIN, Message, SiteFailure
+from fedsuper.federation.messages import CALIBRATE, FINISH, HANDOVER, TRAIN, Exchange, Message, SiteFailure, unheard
 from fedsuper.federation.outlet.declared import QUALITY, SUMS, declared_models
 from fedsuper.federation.outlet.noise import sums_noise
-from fedsuper.federation.precision.upward import restored
 from fedsuper.methods.protocol.method import Method
 from fedsuper.methods.protocol.server import Server, Update
 
@@ -40,6 +41,7 @@ class Entrance:
         self.described = dict(described)
         self.refused = refused
         self._first_problem: str | None = None
+        self._reading: Reading | None = None
 
     def known(self, site: str, experts: frozenset[str] = frozenset()) -> Known:
         """What an answer of this site is compared with now."""
@@ -57,25 +59,35 @@ class Entrance:
 
     # --- rounds ---------------------------------------------------------------------------------------------------
 
+    @contextlib.contextmanager
+    def expecting(self, sent: Mapping[str, Models], exchange: Exchange) -> Iterator[None]:
+        """Within it a round's answers are looked at as they come through `exchange`, before `updates` asks for them."""
+        self._reading = self._begin(sent)
+        exchange.heard = self._reading.look
+        try:
+            yield
+        finally:
+            exchange.heard = unheard
+
+    def _begin(self, sent: Mapping[str, Models]) -> Reading:
+        declared = {site: declared_models(TRAIN, self.method, self.server, site, models)
+                    for site, models in sent.items()}
+        return Reading(sent, declared, self.study.wire, self.known)
+
     def updates(
         self, method: Method[Any], replies: Mapping[str, Message | SiteFailure], sent: Mapping[str, Models]
     ) -> dict[str, Update]:
         """The usable updates in label order; a failed or refused one costs its site the round, nobody else."""
         self._first_problem = None
-        declared = {site: declared_models(TRAIN, self.method, self.server, site, models)
-                    for site, models in sent.items()}
-
-        def read(site: str, reply: Message) -> Update:
-            whole = restored(reply.models, declared[site], sent[site], self.study.wire, site)
-            models = check_models(whole, declared[site], site)
-            told = opened(site, reply, TrainReply, self.known(site))
-            self._count("releases", site, told.releases)
-            return Update(models, told.samples, told.metrics)
-
-        updates = admit(replies, read, self._left_out)
+        reading = self._reading if self._reading and self._reading.sent is sent else self._begin(sent)
+        declared, self._reading = reading.declared, None
+        found: dict[str, Read] = admit(replies, reading.read, self._left_out)
+        updates = {site: Update(one.models, one.told.samples, one.told.metrics) for site, one in found.items()}
+        for site, one in found.items():
+            self._count("releases", site, one.told.releases)
         before = self.server.values.setdefault("norms", {}).setdefault(self.server.phase, {})
         uploads = {site: update.models for site, update in updates.items()}
-        lengths = measured(uploads, declared)
+        lengths = by_role({site: one.lengths for site, one in found.items()})
         for site, reason in too_long(lengths, declared, before).items():
             del updates[site], uploads[site]
             for norms in lengths.values():

@@ -16,13 +16,10 @@ Declared = Mapping[str, Mapping[str, Upload]]  # by site and role
 Lengths = dict[str, dict[str, float]]  # by role and site
 
 
-def measured(models: Mapping[str, Models], declared: Declared) -> Lengths:
-    """How far every model moved, once a round: whoever asks later looks here instead of at the weights."""
-    return {
-        role: {site: distance(states[role], declared[site][role].origin)
-               for site, states in models.items() if role in states}
-        for role in _roles(models)
-    }
+def by_role(moved: Mapping[str, Mapping[str, float]]) -> Lengths:
+    """How far every model moved, as it was measured when its site's answer was read."""
+    roles = dict.fromkeys(role for lengths in moved.values() for role in lengths)
+    return {role: {site: lengths[role] for site, lengths in moved.items() if role in lengths} for role in roles}
 
 
 def too_long(lengths: Lengths, declared: Declared, before: Mapping[str, list[float]]) -> dict[str, str]:
@@ -65,6 +62,3 @@ def shortened(models: Mapping[str, Models], declared: Declared, lengths: Lengths
 def _is_averaged(upload: Upload) -> bool:
     return not upload.optional and upload.most == math.inf
 
-
-def _roles(models: Mapping[str, Models]) -> list[str]:
-    return list(dict.fromkeys(role for states in models.values() for role in states))

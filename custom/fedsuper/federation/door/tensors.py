@@ -20,8 +20,10 @@ VARIANCE = "running_var"  # torch's name for the variance of a norm layer
 LARGEST_SUM = 1e15
 
 
-def check_models(models: Any, declared: Mapping[str, Upload], who: str) -> Models:
-    """The models, if they are what `declared` says."""
+def check_models(
+    models: Any, declared: Mapping[str, Upload], who: str, moved: dict[str, float] | None = None
+) -> Models:
+    """The models, if they are what `declared` says; how far each moved is put into `moved`."""
     if not isinstance(models, Mapping):
         raise FedSuperError(f"{who}: its models are a {type(models).__name__}, expected named models")
     unknown = [str(name) for name in models if name not in declared]
@@ -34,7 +36,9 @@ def check_models(models: Any, declared: Mapping[str, Upload], who: str) -> Model
             continue
         check_tensors(models[name], f"{who}: {name}")
         check_alike(models[name], upload.like, who)
-        _check_numbers(models[name], upload, who, name)
+        length = _check_numbers(models[name], upload, who, name)
+        if moved is not None:
+            moved[name] = length
     return {name: dict(models[name]) for name in declared if name in models}
 
 
@@ -67,7 +71,8 @@ def check_sums(models: Any, name: str, images: int, who: str) -> FeatureSums | N
     return sums
 
 
-def _check_numbers(state: State, upload: Upload, who: str, role: str) -> None:
+def _check_numbers(state: State, upload: Upload, who: str, role: str) -> float:
+    """How far the model moved, if its numbers are within their limits."""
     for name, tensor in state.items():
         least, most = upload.limits.get(name, (upload.least, upload.most) if is_float(tensor) else (0.0, math.inf))
         if name.rpartition(".")[2] == VARIANCE:
@@ -79,10 +84,16 @@ def _check_numbers(state: State, upload: Upload, who: str, role: str) -> None:
                 f"{least:g} to {most:g}; the update is left out of the round"
             )
     size = math.sqrt(max(1, sum(tensor.numel() for tensor in state.values() if is_float(tensor))))
-    start = {name: upload.origin[name] for name in state} if upload.origin is not None else None
-    moved, before = distance(state, start) / size, distance(start, None) / size if start is not None else 0.0
-    if upload.most == math.inf and moved > FARTHEST * (before + 1):
+    length = distance(state, upload.origin)
+    moved = length / size
+    if upload.most == math.inf and moved > FARTHEST and moved > FARTHEST * (_length(state, upload.origin) / size + 1):
         raise FedSuperError(
             f"{who}: {role} moved by {moved:.3g} in the root mean square, {FARTHEST:g} times what a round of training "
             "can do; the update is left out of the round, look at the site's images and learning rate"
         )
+    return length
+
+
+def _length(state: State, origin: State | None) -> float:
+    """The length of the entries of `origin` that came back; 0 without one."""
+    return 0.0 if origin is None else distance({name: origin[name] for name in state}, None)

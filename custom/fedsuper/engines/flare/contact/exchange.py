@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -18,7 +19,7 @@ from fedsuper.engines.flare.contact.memory import give_back
 from fedsuper.engines.flare.settings import GONE, from_environment
 from fedsuper.engines.flare.wire import ENVELOPE, pack, unpack, weight
 from fedsuper.errors import FedSuperError
-from fedsuper.federation.messages import TRAIN, Message, Rest, SiteFailure, as_it_is
+from fedsuper.federation.messages import TRAIN, Heard, Message, Rest, SiteFailure, as_it_is, unheard
 
 if TYPE_CHECKING:
     from nvflare.app_common.workflows.model_controller import ModelController
@@ -35,16 +36,24 @@ class AbortedError(Exception):
 class FlareExchange:
     """One task per site and call: only so does each site get its own models in the same round.
 
-    Who answered last the time before is asked first: the others are done before it either way. Answers are read while
+    Who took longest the time before is asked first: the others are done before it either way. Answers are read while
     the rest are waited for.
+
+    Where sites share a machine, as many as it can serve work `abreast`, and the next is asked when one is done: more at
+    a time only take turns, and the largest is left to itself at the end. A site's time counts from when it is asked;
+    whoever was not asked in the first half of it is asked then, so that a call takes one and a half times as long at
+    most.
     """
 
-    def __init__(self, controller: ModelController, hearts: Hearts | None = None, away: float = AWAY_AFTER) -> None:
+    def __init__(self, controller: ModelController, hearts: Hearts | None = None, away: float = AWAY_AFTER,
+                 places: int | None = None) -> None:
         self.controller = controller
         self.hearts = hearts or Hearts()
         self.away = away
+        self.abreast = places + 1 if places else sys.maxsize  # one has its task and waits for a place
         self.rest: Rest = as_it_is
-        self._last_order: list[str] = []  # of the answers to the last round
+        self.heard: Heard = unheard
+        self._took: dict[str, float] = {}  # seconds in the last round
 
     @property
     def sites(self) -> list[str]:
@@ -52,44 +61,62 @@ class FlareExchange:
 
     def __call__(self, task: str, messages: Mapping[str, Message], timeout: float) -> dict[str, Message | SiteFailure]:
         answers: dict[str, Message | SiteFailure] = {}
-        complete = threading.Event()
+        news = threading.Event()
 
         def answered(model: FLModel) -> None:
-            if model.meta["client_name"] not in answers:  # an answer that is repeated counts once
+            site = model.meta["client_name"]
+            if site not in answers:  # an answer that is repeated counts once
                 model.params = self.rest(model.params or {})
-                answers[model.meta["client_name"]] = _read(model)
-                if len(answers) == len(asked):
-                    complete.set()
+                answer = _read(model)
+                self.heard(site, answer)
+                answers[site], took[site] = answer, time.monotonic() - asked[site]
+                news.set()
+
+        def ask(site: str) -> None:
+            model = pack(messages[site], messages[site].info.get("round"))
+            messages[site].carried = weight(model)
+            asked[site] = time.monotonic()
+            self.controller.send_model(task, model, targets=[site], timeout=math.ceil(timeout), callback=answered)
+            WORK.ring(site)
 
         if task == TRAIN:
             self._announce(AppEventType.ROUND_STARTED, messages)
         give_back()  # of the task before
         reachable = set(self.sites)
-        asked = sorted((site for site in messages if site in reachable), key=self._turn)
-        started = time.monotonic()
-        for site in asked:
-            model = pack(messages[site], messages[site].info.get("round"))
-            messages[site].carried = weight(model)
-            self.controller.send_model(task, model, targets=[site], timeout=math.ceil(timeout), callback=answered)
-            WORK.ring()
-        while asked and not complete.wait(CHECK_PERIOD) and self.controller.get_num_standing_tasks():
-            if self.controller.abort_signal.triggered:
-                raise AbortedError
-            if not any(self._connected(site) for site in asked if site not in answers):
-                self.controller.cancel_all_tasks()  # nobody is left to wait for
+        waiting = sorted((site for site in messages if site in reachable), key=self._turn)
+        asked: dict[str, float] = {}  # and when
+        took: dict[str, float] = {}
+        half = time.monotonic() + timeout / 2
+        while True:
+            while waiting and (self._at_work(asked, answers) < self.abreast or time.monotonic() > half):
+                ask(waiting.pop(0))
+            if len(answers) == len(asked) and not waiting:
                 break
-        overdue = time.monotonic() - started >= timeout
+            if not news.wait(CHECK_PERIOD):
+                if self.controller.abort_signal.triggered:
+                    raise AbortedError
+                if not waiting and not self._at_work(asked, answers):
+                    self.controller.cancel_all_tasks()  # nobody is left to wait for
+                    break
+            news.clear()
         if task == TRAIN:
-            self._last_order = list(answers)
+            self._took = took
             self._announce(AppEventType.ROUND_DONE, messages)
+        now = time.monotonic()
         return {
-            site: answers[site] if site in answers else self._silence(site, site in reachable, overdue, timeout)
+            site: answers[site] if site in answers else
+            self._silence(site, site in reachable, now - asked.get(site, now) >= timeout, timeout)
             for site in messages
         }
 
-    def _turn(self, site: str) -> int:
-        """Its place in the order of asking: who never answered, then the last, ..., the first of the last round."""
-        return -self._last_order.index(site) if site in self._last_order else -len(self._last_order)
+    def _at_work(self, asked: Mapping[str, float], answers: Mapping[str, object]) -> int:
+        """How many of those that were asked may still answer: NVFlare waits for them, and they are there."""
+        open_ = sum(site not in answers and self._connected(site) for site in asked)
+        return min(open_, int(self.controller.get_num_standing_tasks()))
+
+    def _turn(self, site: str) -> float:
+        """Its place in the order of asking: who never answered, then the slowest, ..., the quickest."""
+        return -self._took.get(site, math.inf)
 
     def _announce(self, event: str, messages: Mapping[str, Message]) -> None:
         """Tell NVFlare's widgets where the study is."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import shutil
 import sys
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +20,7 @@ LOG = "nvflare.log"
 # NVFlare remembers every message that came for a minute, each with a thread of its own, so that a sender on a bad line
 # may repeat it: hundreds of threads where rounds are short. On one machine no message is lost.
 STREAM_MEMORY, STREAM_SECONDS = "NVFLARE_STREAMING_RETRY_TIMEOUT", "5"
+MEMORY, ROOM = Path("/dev/shm"), 256_000_000  # bytes that must be free there
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,15 @@ def for_study(study: Study, data_root: Path, folder: Path, gpus: str | None) -> 
     """The federation that trains a study: one site per folder of the data root."""
     data_root, folder = Path(data_root).absolute(), Path(folder).absolute()
     return OneMachine(sites_of(study, data_root), data_root, folder, gpus)
+
+
+def folder_in_memory(memory: Path = MEMORY) -> Path:
+    """A new folder for what this machine's processes hand over: in memory, or where there is no room on disk."""
+    try:
+        roomy = shutil.disk_usage(memory).free >= ROOM
+        return Path(tempfile.mkdtemp(prefix="fedsuper-", dir=memory if roomy else None))
+    except OSError:  # no such folder, or not for us
+        return Path(tempfile.mkdtemp(prefix="fedsuper-"))
 
 
 def without_spaces(folder: Path, temporary: Path) -> Path:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import psutil
@@ -30,18 +31,20 @@ class ProcessFamily:
         self.mark = mark or uuid.uuid4().hex
 
     @contextlib.contextmanager
-    def kept(self) -> Iterator[None]:
+    def kept(self, *folders: Path) -> Iterator[None]:
         """Let the family live for as long as the block runs; when it ends, or this process is killed, end them all.
 
-        Against the latter a guard stands by: its standard input is a pipe that closes with this process.
+        Against the latter a guard stands by: its standard input is a pipe that closes with this process. `folders` go
+        with the family.
         """
-        command = [sys.executable, "-m", "fedsuper.engines.flare.launch.processes"]
+        command = [sys.executable, "-m", "fedsuper.engines.flare.launch.processes", *map(str, folders)]
         guard = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True, env=self.environment({}))
         try:
             yield
         finally:
             self.end()
             guard.communicate()
+            _remove(folders)
 
     def environment(self, extra: Mapping[str, str]) -> dict[str, str]:
         """The environment to start a member with; it imports the same FedSuper as this process."""
@@ -74,10 +77,16 @@ class ProcessFamily:
 
 
 def guard() -> None:
-    """Wait for the end of standard input, then end the family this process belongs to."""
+    """Wait for the end of standard input, then end the family this process belongs to, and remove its folders."""
     while os.read(0, 1):
         continue
     ProcessFamily(os.environ[MARK]).end()
+    _remove(sys.argv[1:])
+
+
+def _remove(folders: Iterable[Path | str]) -> None:
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -74,6 +74,8 @@ def simulate_folder(job: Path, place: OneMachine, reader: EventReader, out: Path
     with tempfile.TemporaryDirectory(prefix="fedsuper-") as temporary:
         workspace = one_machine.without_spaces(place.folder, Path(temporary)) / one_machine.WORKSPACE
         count = len(place.sites)
+        if (threads or count) >= count and not place.gpus:
+            environment[settings.PLACES] = str(os.cpu_count() or 1)
         command = [sys.executable, "-m", "fedsuper.engines.flare.launch.warm_simulator", str(job), "-w", str(workspace),
                    "-c", ",".join(place.sites), "-t", str(min(threads or count, count)), "-m", str(count)]
         _run(command, environment, place.log, reader, events, workspace / STATISTICS,
@@ -92,7 +94,9 @@ def _run(command: list[str], environment: dict[str, str], log: Path, reader: Eve
     """
     family = ProcessFamily()
     statistics.unlink(missing_ok=True)
-    with open(log, "ab") as output, open(log, "rb") as written, family.kept():
+    shared = one_machine.folder_in_memory()
+    environment = environment | {settings.SHARED: str(shared)}
+    with open(log, "ab") as output, open(log, "rb") as written, family.kept(shared):
         written.seek(0, os.SEEK_END)
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
                                    start_new_session=True, env=family.environment(environment))

@@ -45,6 +45,19 @@ def test_a_folder_with_spaces_is_reached_without_them(tmp_path: Path) -> None:
     assert " " not in str(link) and link.resolve() == folder.resolve() and folder.is_dir()
 
 
+def test_what_is_handed_over_lies_in_memory_where_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory, disk = tmp_path / "memory", tmp_path / "disk"
+    memory.mkdir()
+    disk.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(disk))
+    assert one_machine.folder_in_memory(memory).parent == memory
+    assert one_machine.folder_in_memory(tmp_path / "none").parent == disk
+    monkeypatch.setattr(one_machine, "ROOM", 10**30)
+    assert one_machine.folder_in_memory(memory).parent == disk
+
+
 def test_an_interpreter_with_spaces_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.executable", "/my env/bin/python")
     with pytest.raises(FedSuperError, match="spaces"):

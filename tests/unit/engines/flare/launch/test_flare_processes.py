@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import psutil
 import pytest
@@ -44,33 +45,38 @@ def test_a_grandchild_in_another_session_is_ended_too() -> None:
 KEEPER = f"""
 import subprocess, sys
 from fedsuper.engines.flare.launch.processes import ProcessFamily
+from pathlib import Path
 family = ProcessFamily()
-with family.kept():
+with family.kept(Path(sys.argv[1])):
     child = subprocess.Popen([sys.executable, "-c", {PARENT!r}], stdout=subprocess.PIPE, env=family.environment({{}}))
     print(child.stdout.readline().decode(), family.mark, flush=True)
     child.wait()
 """
 
 
-def test_a_family_does_not_outlive_a_keeper_that_is_killed() -> None:
+def test_a_family_and_its_folder_do_not_outlive_a_keeper_that_is_killed(tmp_path: Path) -> None:
     environment = ProcessFamily().environment({})
-    command = [sys.executable, "-c", KEEPER]
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    (folder / "tensors").write_bytes(b"x")
+    command = [sys.executable, "-c", KEEPER, str(folder)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as keeper:
         assert keeper.stdout is not None
         grandchild, family = int(keeper.stdout.readline()), ProcessFamily(keeper.stdout.readline().strip())
-        members = family.members()
+        members = family.members()  # the guard, which removes the folder, among them
         assert grandchild in {member.pid for member in members}
         keeper.kill()
     _, alive = psutil.wait_procs(members, timeout=30)
-    assert alive == [] and family.members() == []
+    assert alive == [] and family.members() == [] and not folder.exists()
 
 
-def test_a_family_ends_with_its_block() -> None:
-    family = ProcessFamily()
-    with pytest.raises(KeyboardInterrupt), family.kept():
+def test_a_family_ends_with_its_block_and_so_does_its_folder(tmp_path: Path) -> None:
+    family, folder = ProcessFamily(), tmp_path / "shared"
+    folder.mkdir()
+    with pytest.raises(KeyboardInterrupt), family.kept(folder):
         subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, env=family.environment({}))
         raise KeyboardInterrupt
-    assert family.members() == []
+    assert family.members() == [] and not folder.exists()
 
 
 def test_members_import_the_same_package_and_see_the_given_values() -> None:

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from nvflare.apis.event_type import EventType
+from nvflare.apis.shareable import Shareable
+from nvflare.app_common.workflows.model_controller import ModelController
 from nvflare.fuel.f3 import communicator
 from nvflare.fuel.f3.drivers.driver_manager import DriverManager
 from nvflare.fuel.f3.drivers.tcp_driver import TcpDriver
 from nvflare.private.defs import SpecialTaskName
+from nvflare.private.fed.client.client_runner import ClientRunner
 
+from fedsuper.engines.flare import reporting_controller
 from fedsuper.engines.flare.contact.doorbell import Doorbell
 from fedsuper.engines.flare.launch import warm_simulator
+from fedsuper.engines.flare.reporting_controller import ReportingController
 
 NOTHING = (SpecialTaskName.TRY_AGAIN, "", None)
+SITE = SimpleNamespace(name="site-1")
 
 
 class Server:
@@ -26,7 +36,7 @@ class Server:
         self.asked = threading.Semaphore(0)
         self.questions = 0
 
-    def process_task_request(self, client: str, fl_ctx: None) -> tuple[str, str, None]:
+    def process_task_request(self, client: SimpleNamespace, fl_ctx: None) -> tuple[str, str, None]:
         self.questions += 1
         self.asked.release()
         return (self.tasks.pop(), "1", None) if self.tasks else NOTHING
@@ -47,31 +57,33 @@ def server() -> Server:
 def test_a_question_is_answered_when_there_is_work(bell: Doorbell, server: Server) -> None:
     warm_simulator.keep_questions_open(type(server), 60)
     answers: list[tuple[str, str, None]] = []
-    site = threading.Thread(target=lambda: answers.append(server.process_task_request("site-1", None)))
+    site = threading.Thread(target=lambda: answers.append(server.process_task_request(SITE, None)))
     site.start()
     server.asked.acquire()
     server.tasks.append("train")
-    bell.ring()
+    bell.ring(SITE.name)
     site.join(30)
     assert answers == [("train", "1", None)] and server.questions == 2
 
 
 def test_a_question_does_not_stay_open_for_ever(bell: Doorbell, server: Server) -> None:
     warm_simulator.keep_questions_open(type(server), 0.01)
-    assert server.process_task_request("site-1", None) == NOTHING and server.questions == 1
+    assert server.process_task_request(SITE, None) == NOTHING and server.questions == 1
 
 
-def test_somebody_elses_ring_is_not_ones_own_work(bell: Doorbell, server: Server) -> None:
-    """The bell rings for every site; who finds nothing asks again within the time the question had."""
-    warm_simulator.keep_questions_open(type(server), 0.05)
-    stop = threading.Event()
-    ringing = threading.Thread(target=lambda: [bell.ring() for _ in iter(lambda: stop.wait(0.001), True)])
-    ringing.start()
-    try:
-        assert server.process_task_request("site-1", None) == NOTHING and server.questions > 1
-    finally:
-        stop.set()
-        ringing.join()
+def test_somebody_elses_ring_costs_the_others_nothing(bell: Doorbell, server: Server) -> None:
+    """With as many questions open as there are sites, every task would otherwise be looked for by all of them."""
+    warm_simulator.keep_questions_open(type(server), 60)
+    answers: list[tuple[str, str, None]] = []
+    site = threading.Thread(target=lambda: answers.append(server.process_task_request(SITE, None)))
+    site.start()
+    server.asked.acquire()
+    for _ in range(20):
+        bell.ring("site-2")
+    server.tasks.append("train")
+    bell.ring(SITE.name)
+    site.join(30)
+    assert answers == [("train", "1", None)] and server.questions == 2
 
 
 def test_naps_are_shorter_and_everything_else_of_time_is_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,3 +102,41 @@ def test_only_what_carries_the_simulators_messages_is_loaded(monkeypatch: pytest
     warm_simulator.warm_up()
     assert communicator.driver_loaded and set(communicator.driver_mgr.drivers.values()) == {TcpDriver}
     assert communicator.driver_mgr.find_driver_class("tcp://localhost:1") is TcpDriver
+
+
+def test_sites_with_open_questions_hear_at_once_that_the_job_is_over(
+    bell: Doorbell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reporting_controller, "WORK", bell)
+    monkeypatch.setattr(ModelController, "handle_event", lambda *_: None)
+    ReportingController.handle_event(object.__new__(ReportingController), EventType.START_RUN, None)
+    assert not bell.wait(SITE.name, 0, 0)
+    ReportingController.handle_event(object.__new__(ReportingController), EventType.ABOUT_TO_END_RUN, None)
+    assert bell.wait(SITE.name, 0, 0)
+
+
+def test_an_answer_is_sent_without_asking_first_and_again_where_it_did_not_arrive() -> None:
+    """NVFlare asks before every attempt; what it does when one fails is as it was."""
+    runner = type("Runner", (ClientRunner,), {})
+    warm_simulator.send_at_once(runner)
+    said: list[str] = []
+    arrives = iter([False, True])
+    engine = SimpleNamespace(send_task_result=lambda *_, **__: said.append("result") or next(arrives),
+                             send_aux_request=lambda *_, **__: said.append("question"))
+    site = object.__new__(runner)
+    vars(site).update(engine=engine, run_abort_signal=SimpleNamespace(triggered=False), parent_target="server",
+                      submit_task_result_timeout=1, task_check_interval=0)
+    for name in ("log_debug", "log_info", "log_error"):
+        setattr(site, name, lambda *_: None)
+    assert site._send_task_result(Shareable(), "1", None) and said == ["result", "result"]
+
+
+def test_a_log_still_begins_a_new_file_when_the_old_one_is_full(tmp_path: Path) -> None:
+    handler_type = type("Handler", (RotatingFileHandler,), {})
+    warm_simulator.log_cheaper(handler_type)
+    handler = handler_type(tmp_path / "log.txt", maxBytes=1000, backupCount=1, delay=True)
+    for number in range(30):
+        handler.emit(logging.LogRecord("a", logging.INFO, "", 0, f"{number:099d}", None, None))
+    handler.close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["log.txt", "log.txt.1"]
+    assert all(path.stat().st_size <= 1100 for path in tmp_path.iterdir())

@@ -2,65 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 from types import SimpleNamespace
 
 import pytest
-import torch
+from fake_controller import FakeController, messages
 from nvflare.app_common.abstract.fl_model import FLModel
 from nvflare.app_common.app_event_type import AppEventType
 
+from fedsuper.engines.flare.contact import exchange as exchange_module
 from fedsuper.engines.flare.contact.doorbell import WORK
 from fedsuper.engines.flare.contact.exchange import AbortedError, FlareExchange
 from fedsuper.engines.flare.settings import GONE
 from fedsuper.engines.flare.wire import ENVELOPE, pack, pack_failure, unpack
 from fedsuper.federation.messages import DESCRIBE, TRAIN, Message, SiteFailure
-
-
-class FakeController:
-    """Answers each task at once through `answer`; a site for which that is None stays silent."""
-
-    def __init__(self, answer, sites=("a", "b"), gone=()) -> None:
-        self.answer = answer
-        self.sent: list[tuple[str, str, Message | SiteFailure]] = []
-        self.timeouts: list[int] = []
-        self.events: list[tuple[str, int]] = []
-        self.gone = set(gone)
-        self.standing = 0
-        self.abort_signal = SimpleNamespace(triggered=False)
-        self.engine = SimpleNamespace(get_clients=lambda: [SimpleNamespace(name=site) for site in sites],
-                                      new_context=self._context)
-
-    @contextlib.contextmanager
-    def _context(self):
-        props: dict[str, object] = {}
-        yield SimpleNamespace(set_prop=lambda key, value, **_: props.update({key: value}), props=props)
-
-    def fire_event(self, event: str, context) -> None:
-        self.events.append((event, next(iter(context.props.values()))))
-
-    def get_client_disconnect_time(self, site: str) -> float | None:
-        return 1.0 if site in self.gone else None
-
-    def get_num_standing_tasks(self) -> int:
-        return self.standing
-
-    def cancel_all_tasks(self) -> None:
-        self.standing = 0
-
-    def send_model(self, task: str, model: FLModel, targets: list[str], timeout: int, callback) -> None:
-        assert isinstance(timeout, int)
-        self.timeouts.append(timeout)
-        (site,) = targets
-        self.sent.append((task, site, unpack(model)))
-        reply = self.answer(site)
-        if reply is not None:
-            reply.meta["client_name"] = site
-            callback(reply)
-
-
-def messages(*sites: str) -> dict[str, Message]:
-    return {site: Message({"global": {"w": torch.full((2,), float(i))}}, {"round": 4}) for i, site in enumerate(sites)}
 
 
 def test_each_site_gets_its_own_models_and_answers_in_the_order_asked() -> None:
@@ -110,16 +64,18 @@ def test_a_site_whose_process_died_meanwhile_ends_the_waiting(tmp_path, monkeypa
 
 def test_the_last_answer_ends_the_waiting_and_tasks_ring() -> None:
     """NVFlare clears finished tasks away a moment later; a round does not wait for that."""
-    heard = WORK.rings
+    heard = WORK.rings("a"), WORK.rings("b")
     controller = FakeController(lambda site: pack(Message()))
     controller.standing = 2
     replies = FlareExchange(controller)(TRAIN, messages("a", "b"), 1000)
     assert replies == {"a": Message(), "b": Message()} and controller.standing == 2
-    assert WORK.rings == heard + 2
+    assert (WORK.rings("a"), WORK.rings("b")) == (heard[0] + 1, heard[1] + 1)
 
 
-def test_who_answered_last_is_asked_first_and_answers_keep_their_order() -> None:
+def test_who_answered_last_is_asked_first_and_answers_keep_their_order(monkeypatch) -> None:
     waiting: dict[str, object] = {}
+    clock = [0.0]
+    monkeypatch.setattr(exchange_module, "time", SimpleNamespace(monotonic=lambda: clock[0]))
 
     class Slow(FakeController):
         """Sites answer when all were asked, `order` first to last."""
@@ -133,6 +89,7 @@ def test_who_answered_last_is_asked_first_and_answers_keep_their_order() -> None
                 for site in self.order:
                     answer = pack(Message({}, {"from": site}))
                     answer.meta["client_name"] = site
+                    clock[0] += 1
                     waiting.pop(site)(answer)
 
     controller = Slow(None, sites=("a", "b", "c"))
@@ -143,6 +100,15 @@ def test_who_answered_last_is_asked_first_and_answers_keep_their_order() -> None
         assert [site for _, site, _ in controller.sent] == asked
         assert {site: reply.info["from"] for site, reply in replies.items()} == {"a": "a", "b": "b", "c": "c"}
         assert list(replies) == ["a", "b", "c"]
+
+
+def test_every_answer_is_heard_before_the_waiting_ends() -> None:
+    controller = FakeController(lambda site: pack(Message({}, {"from": site})))
+    exchange = FlareExchange(controller)
+    heard: dict[str, Message | SiteFailure] = {}
+    exchange.heard = heard.__setitem__
+    replies = exchange(TRAIN, messages("a", "b"), 1000)
+    assert heard == replies and all(heard[site] is replies[site] for site in heard)
 
 
 def test_silence_has_a_reason() -> None:
