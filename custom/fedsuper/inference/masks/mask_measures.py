@@ -9,6 +9,7 @@ masks of this site's images, its own model's among them, so that good masks and 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -37,6 +38,11 @@ class MaskTrial:
         self.batch = trial.batch
         self.regions = list(self.predictor.task.regions)
 
+    @cached_property
+    def tables(self) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
+        """By model the Dice `[images, R]` of its masks and of their largest pieces."""
+        return {name: self._scores(self.batch.logits(name).sigmoid()) for name in self.predictor.experts}
+
     def measures(self) -> dict[str, Any]:
         """`images`, `patients`, and for every option the summed Dice of each region, `raw` and `one_piece`.
 
@@ -45,8 +51,7 @@ class MaskTrial:
         if self.predictor.super_model.mode != SELECT:
             found = {AS_IT_IS: self._scores(self._as_it_is())}
         else:
-            tables = {name: self._scores(self.batch.logits(name).sigmoid()) for name in self.predictor.experts}
-            found = {one.name: _picked(tables, self._chosen(one)) for one in self._options()}
+            found = {one.name: _picked(self.tables, self._chosen(one)) for one in self._options()}
         patients = self.batch.patients
         told = Figures.of(torch.stack([patient_means(raw.mean(dim=1), patients) for raw, _ in found.values()]))
         options = {name: self._sums(raw, clean) | {"dice": dice, "spread": dict(zip(found, spread, strict=True))}
@@ -59,9 +64,8 @@ class MaskTrial:
             return None
         rows = []
         for name in self.predictor.experts:
-            said = self.batch.logits(name).sigmoid()
-            raw, _ = self._scores(said)
-            features = [mask_features(part) for part in said.split(self.batch.sizes)]
+            features = [mask_features(part) for part in self.batch.logits(name).sigmoid().split(self.batch.sizes)]
+            raw, _ = self.tables[name]
             rows += [torch.cat([psi, dice.mean()[None]]) for psi, dice in zip(features, raw, strict=True)]
         return FeatureSums.of(torch.stack(rows))
 
@@ -98,7 +102,7 @@ class MaskTrial:
         if weighed is None:
             picked = gate(q, gamma_of(self.predictor, option)).tolist()
             return [here_or_global(self.predictor, sites[index] if index >= 0 else GLOBAL) for index in picked]
-        own = {name: self._scores(self.batch.logits(name).sigmoid())[0].mean(dim=1) for name in weighed.experts}
+        own = {name: self.tables[name][0].mean(dim=1) for name in weighed.experts}
         site, utility = sites[self.trial.label], self.predictor.super_model.manifest["utility"]
         return [
             ExpectedDiceGate(_without(utility, site, {name: float(dice[at]) for name, dice in own.items()}), sites,
