@@ -29,8 +29,10 @@ from fedsuper.schema import Strict
 # A row counts half of its own and half of what the others saw at this many validation images; between 2 and 16 it made
 # no difference on development federations.
 HALF_TRUST = 8.0
-# Nats of cross-entropy that make no difference: of such temperatures the highest, which claims least.
-TIE = 1e-3
+# Nats of cross-entropy that make no difference: of such temperatures the highest, which claims least. A tenth was
+# better than a thousandth on development federations, inside and outside (docs/results/selection.md): the sites' own
+# images cannot show how wrong a selector is about a stranger's.
+TIE = 0.1
 CERTAIN = 1e-12  # probabilities below this are taken for it: log 0 has no temperature
 
 

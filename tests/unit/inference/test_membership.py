@@ -101,7 +101,7 @@ def test_the_matrix_of_expected_dice_follows() -> None:
         assert set(gate.choose(posterior(changed))) == {"A"}
     assert len(model.manifest["utility"]["experts"]) == 4
     own = dict(model.personal["A"])
-    grown = join(model, "new", sums(model, 5), own, {"global": 0.5, "A": 0.5, "B": 0.4, "C": 0.4, "new": 0.9}, 3)
+    grown = join(model, "new", sums(model, 5), own, {"global": 0.5, "A": 0.85, "B": 0.4, "C": 0.4, "new": 0.9}, 3)
     gate = ExpectedDiceGate.of(Predictor(grown))
     assert gate is not None and set(gate.choose(posterior(grown))) == {"A"}, "elsewhere nobody knows its worth"
     assert set(gate.choose(Predictor(grown).selector_probabilities(images(5)))) == {"new"}

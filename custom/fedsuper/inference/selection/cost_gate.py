@@ -19,16 +19,20 @@ class ExpectedDiceGate:
 
     def __init__(
         self, utility: Mapping[str, Any], sites: Sequence[str], temperature: float | None = None,
-        held: Container[str] | None = None,
+        held: Container[str] | None = None, newcomers: Container[str] = (),
     ) -> None:
-        """`held` are the models to choose from, where some of U's are not here."""
+        """`held` are the models to choose from, where some of U's are not here.
+
+        Of `newcomers`, sites that joined after training, no other site says what an own model gains: theirs were made
+        in another way, and are taken at their word.
+        """
         places = sorted(range(len(utility["experts"])), key=lambda place: utility["experts"][place] != GLOBAL)
         self.experts: list[str] = [utility["experts"][place] for place in places]
         self.temperature = float(utility["temperature"]) if temperature is None else temperature
         rows = [utility["dice"].get(site, [0.0] * len(self.experts)) for site in sites]
         images = [utility["images"].get(site, 0) for site in sites]
         known = [[math.nan if row[place] is None else row[place] for place in places] for row in rows]
-        own = [self.experts.index(site) if site in self.experts else None for site in sites]
+        own = [self.experts.index(site) if site in self.experts and site not in newcomers else None for site in sites]
         self.table = shrink_rows(torch.tensor(known, dtype=torch.float64), images, own)
         here = [place for place, name in enumerate(self.experts) if held is None or name in held]
         if len(here) < len(self.experts):
@@ -43,7 +47,8 @@ class ExpectedDiceGate:
         if selection.gate != EXPECTED_DICE or not utility:
             return None
         own = manifest.get("selectors", {}).get(selection.kind, {}).get("temperature")
-        return cls(utility, predictor.super_model.sites, own, predictor.experts)
+        joined = [event["joined"] for event in manifest.get("membership", []) if "joined" in event]
+        return cls(utility, predictor.super_model.sites, own, predictor.experts, joined)
 
     def choose(self, q: torch.Tensor, foreign: torch.Tensor | None = None) -> list[str]:
         """The model of each row of q `[N, sites]`; rows that are `foreign` go to the global model."""

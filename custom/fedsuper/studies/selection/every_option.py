@@ -15,7 +15,7 @@ from statistics import fmean
 from fedsuper.errors import FedSuperError, exit_code
 from fedsuper.files import atomic_write_json
 from fedsuper.studies.selection.federations import KINDS, trained
-from fedsuper.studies.selection.options import FLAGGED, KNOWN, NAMED, option_scores
+from fedsuper.studies.selection.scored_options import FLAGGED, KNOWN, NAMED, option_scores
 
 Table = Mapping[tuple[str, int], Mapping[str, float]]  # by kind and seed: every row
 

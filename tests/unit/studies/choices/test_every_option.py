@@ -15,7 +15,7 @@ from fedsuper.data.synthetic.retina import write_retina
 from fedsuper.inference.artifact import load_super_model
 from fedsuper.studies.selection import federations
 from fedsuper.studies.selection.every_option import by_kind, main
-from fedsuper.studies.selection.options import KNOWN, NAMED, ORACLE, TAKEN
+from fedsuper.studies.selection.scored_options import KNOWN, NAMED, ORACLE, TAKEN
 
 
 def test_a_federation_under_every_option(
