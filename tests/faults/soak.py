@@ -1,10 +1,11 @@
 """`make soak`: 200 rounds of a tiny study in the simulator; memory and disk must not grow with the rounds.
 
 Memory goes up and down by tens of megabytes within a round, so every process is read twenty times a second through the
-ten rounds around round 60 and through the last ten, and the medians are compared: at the end the server and each site
-are within 5% of what they were. NVFlare remembers every message for ten seconds, each with a thread of its own: with
-rounds of a quarter of a second the first forty fill that memory, and do not count. On disk only what tells of every
-round may grow, a bounded number of bytes for each; all the rest (states, messages, the simulator's workspace) must not.
+ten rounds around round 60 and through ten that end five before the last, after which the super model is written. The
+medians are compared: late the server and each site are within 5% of what they were. NVFlare remembers every message
+for ten seconds, each with a thread of its own: with rounds of a quarter of a second the first forty fill that memory,
+and do not count. On disk only what tells of every round may grow, a bounded number of bytes for each; all the rest
+(states, messages, the simulator's workspace) must not.
 The models of the rounds that are kept go up and down: a best one is a file of its own once the round it comes from is
 gone.
 
@@ -92,7 +93,7 @@ def main() -> int:
     show = Rehearsed(OneMachine(options.out.absolute(), "sim", sites=2), "soak", seed=0, rounds=rounds)
     show.start()
     at, readings = 0, []
-    for last in (EARLY + AROUND, *range(EARLY + 40 + AROUND, rounds - 4 * AROUND, 40), rounds):
+    for last in (EARLY + AROUND, *range(EARLY + 40 + AROUND, rounds - 5 * AROUND, 40), rounds - AROUND):
         readings.append(Reading(show, last - 2 * AROUND, last, at))
         at = readings[-1].at
         readings[-1].tell()
