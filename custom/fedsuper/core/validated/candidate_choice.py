@@ -24,6 +24,7 @@ import torch
 
 TIE = 1.0
 CLEAR = 2.0
+WIDEST = 0.5  # no covariance of numbers between 0 and 1 is beyond it
 LEAST_VARIANCE = 1e-12  # of Dice: a millionth squared, below which nothing varies
 
 

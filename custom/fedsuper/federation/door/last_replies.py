@@ -7,12 +7,13 @@ from typing import Annotated, Any
 from pydantic import Field, StrictInt, ValidationInfo, field_validator, model_validator
 
 from fedsuper.core.calibration import SHRINKAGES, WIDTHS
+from fedsuper.core.validated.candidate_choice import WIDEST
 from fedsuper.core.validated.selection_choice import AS_IT_IS, AUTO, options_of
 from fedsuper.federation.door.replies import Images, Positive, RoundReply, Share, Text, at_most, exactly, known
 from fedsuper.federation.message_schema import Count, Json, Plain
 
 INTERVAL = {"mean_low", "mean_high"}
-Covariance = Annotated[float, Field(ge=-0.5, le=0.5)]  # of numbers between 0 and 1
+Covariance = Annotated[float, Field(ge=-WIDEST, le=WIDEST)]
 OPTIONS = frozenset({AS_IT_IS, *(option.name for option in options_of(AUTO, AUTO))})
 
 

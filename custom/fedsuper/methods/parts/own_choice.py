@@ -23,7 +23,7 @@ from fedsuper.config import Study
 from fedsuper.core.metrics import dice_scores
 from fedsuper.core.state import Models, State
 from fedsuper.core.supermodel import GLOBAL, SuperModel
-from fedsuper.core.validated.candidate_choice import Choice, Figures, choose, patient_means
+from fedsuper.core.validated.candidate_choice import WIDEST, Choice, Figures, choose, patient_means
 from fedsuper.methods.parts.fine_tuned import fine_tuned
 from fedsuper.methods.protocol.method import Method, NoKnobs
 from fedsuper.methods.protocol.nets import first_segmentation
@@ -39,7 +39,6 @@ PHASES = (Phase(LAST_LOOK, 1), Phase(TRYING, 1), Phase(CHOOSING, 1))
 CANDIDATE, FIGURES, CHOICE, CHOSEN = "candidate", "candidate-dice", "choice", "chosen"
 LAST = f"last/{PERSONAL}"  # in a site's store
 CANDIDATES = (GLOBAL, f"fine-tuned-{GLOBAL}", PERSONAL, f"fine-tuned-{PERSONAL}")
-WIDEST = 0.5  # no covariance of numbers between 0 and 1 is beyond it
 
 
 class LastLook(Method[NoKnobs]):

@@ -56,7 +56,7 @@ def by_federation(found: Table) -> str:
     lines = [["", *(f"{kind} {seed}" for kind, seed in found), "mean"], ["---", *["---:"] * (len(found) + 1)]]
     for row in rows:
         values = [each[row] for each in found.values()]
-        lines.append([row, *(_short(value, 4) for value in [*values, fmean(values)])])
+        lines.append([row, *(_short(value) for value in [*values, fmean(values)])])
     return _markdown(lines)
 
 
@@ -73,14 +73,16 @@ def by_kind(found: Table) -> str:
         values = {key: each[row] - (0 if share else each[KNOWN]) for key, each in found.items()}
         worst, sign = max if row == FLAGGED else min, "" if share else "+"
         by = [[value for (one, _), value in values.items() if one == kind] for kind in kinds]
-        cells = [f"{_short(fmean(each), 4, sign)} / {_short(worst(each), 4, sign)}" for each in by]
+        cells = [f"{_short(fmean(each), sign)} / {_short(worst(each), sign)}" for each in by]
         over = fmean(fmean(each) for each in by)
-        lines.append([row, *cells, _short(over, 4, sign), _short(worst(values.values()), 4, sign)])
+        lines.append([row, *cells, _short(over, sign), _short(worst(values.values()), sign)])
     return _markdown(lines)
 
 
-def _short(value: float, digits: int, sign: str = "") -> str:
-    return f"{value:{sign}.{digits}f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:{sign}.{digits}f}"
+def _short(value: float, sign: str = "") -> str:
+    """Four digits, and no zero before the point."""
+    text = f"{value:{sign}.4f}"
+    return text.replace("0.", ".", 1) if abs(value) < 1 else text
 
 
 def _markdown(lines: Sequence[Sequence[str]]) -> str:
