@@ -1,11 +1,9 @@
-"""Shrinkage, temperature and familiarity of the closed-form selector, read from counts and sums of validation images.
+"""Shrinkage and temperature of the closed-form selector, read from counts and sums of validation images.
 
 Each site evaluates every candidate on its own validation images and returns, per shrinkage s: how many images it named
 right, the summed cross-entropy at every temperature T, and a histogram of the images' distance to their nearest site.
-The server takes the (s, T) of least mean cross-entropy (sites weighted alike). No image's value travels.
-
-Familiarity of an image = share of validation images at least as far from every site, 0 to 1: 5% of images like those
-that trained lie below .05, an image unlike all of them lies at 0.
+The server takes the (s, T) of least mean cross-entropy (sites weighted alike) and, from the histograms, how usual a
+distance is (`validated.usual_distance`). No image's value travels.
 """
 
 from __future__ import annotations
@@ -19,17 +17,12 @@ import torch.nn.functional as F
 
 from fedsuper.core.discriminant import discriminant
 from fedsuper.core.feature_sums import FeatureSums
+from fedsuper.core.validated.usual_distance import EDGES, expected_beyond, farthest, histogram
 from fedsuper.errors import FedSuperError
 
 SHRINKAGES = (0.003, 0.01, 0.03, 0.1, 0.3, 0.9)
 TEMPERATURES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
-# Upper edges of the distance histogram, an eighth apart; the last bin is open.
-EDGES = tuple(10 ** (index / 20) for index in range(-40, 121))
 WIDTHS = len(TEMPERATURES), len(TEMPERATURES), len(EDGES) + 1
-# Images less familiar than this are shown to a person.
-REVIEW_BELOW = 0.05
-# Images so many times as far as the farthest validation image are nobody's kind: no site's model is meant for them.
-FOREIGN = 2.0
 
 
 @dataclass(frozen=True)
@@ -44,9 +37,10 @@ class CandidateCounts:
 
 @dataclass(frozen=True)
 class Choice:
-    """What the server chose: the candidate, its mean cross-entropy and accuracy, and how far validation images lie.
+    """What the server chose: the candidate, its mean cross-entropy and accuracy, and how far images may lie.
 
-    Where no site could count there are no such numbers, and no familiarity.
+    `farther` is the share expected beyond each edge of `usual_distance`, `farthest` where the farthest validation image
+    lies. Where no site could count there are no such numbers, and no familiarity.
     """
 
     shrinkage: float
@@ -54,6 +48,7 @@ class Choice:
     cross_entropy: float | None
     accuracy: float | None
     farther: list[float]
+    farthest: float | None = None
 
 
 def evaluate_candidates(
@@ -90,7 +85,8 @@ def choose_candidate(counts: Mapping[str, CandidateCounts]) -> Choice:
     costs = [_mean([each.cross_entropy[s][t] / each.images for each in counts.values()]) for s, t in candidates]
     cost, (s, t) = min(zip(costs, candidates, strict=True), key=lambda pair: (pair[0], -pair[1][0], -pair[1][1]))
     accuracy = _mean([each.right[s][t] / each.images for each in counts.values()])
-    return Choice(SHRINKAGES[s], TEMPERATURES[t], cost, accuracy, farther([e.distances[s] for e in counts.values()]))
+    seen = [each.distances[s] for each in counts.values()]
+    return Choice(SHRINKAGES[s], TEMPERATURES[t], cost, accuracy, expected_beyond(seen), farthest(seen))
 
 
 def case_mean(values: torch.Tensor, cases: torch.Tensor) -> torch.Tensor:
@@ -103,44 +99,6 @@ def case_mean(values: torch.Tensor, cases: torch.Tensor) -> torch.Tensor:
 def nearest(distances: torch.Tensor, cases: torch.Tensor) -> torch.Tensor:
     """d of every case: the mean distance of its slices to each site, then the least of the sites'."""
     return case_mean(distances, cases).amin(dim=1)
-
-
-def histogram(distances: torch.Tensor) -> list[int]:
-    """Counts per bin of `EDGES`."""
-    bins = torch.bucketize(distances, torch.tensor(EDGES, dtype=torch.float64))
-    return [int(count) for count in torch.bincount(bins, minlength=len(EDGES) + 1)]
-
-
-def farther(histograms: Sequence[Sequence[int]]) -> list[float]:
-    """At each edge, the share of validation images beyond it: the mean over sites of the sites' shares."""
-    shares = []
-    for counts in histograms:
-        total = sum(counts)
-        beyond = [sum(counts[index + 1:]) / total for index in range(len(EDGES))]
-        shares.append(beyond)
-    return [_mean(list(column)) for column in zip(*shares, strict=True)]
-
-
-def familiarity(distances: torch.Tensor, shares: Sequence[float]) -> torch.Tensor:
-    """Share of validation images at least this far, interpolated between the edges in log distance."""
-    edges = torch.tensor(EDGES, dtype=torch.float64).log()
-    heights = torch.tensor([*shares], dtype=torch.float64)
-    place = distances.clamp(min=1e-300).log()
-    upper = torch.bucketize(place, edges).clamp(1, len(EDGES) - 1)
-    left, right = edges[upper - 1], edges[upper]
-    part = ((place - left) / (right - left)).clamp(0, 1)
-    inside = heights[upper - 1] + part * (heights[upper] - heights[upper - 1])
-    return torch.where(place > edges[-1], torch.zeros_like(inside), inside)
-
-
-def foreign(distances: torch.Tensor, shares: Sequence[float]) -> torch.Tensor:
-    """Whether an image is more than `FOREIGN` times as far as the farthest validation image (the edge of its bin).
-
-    A familiarity below `REVIEW_BELOW` is not enough to take a site's model from an image: one in twenty of the site's
-    own images lies there.
-    """
-    last = max((place for place, share in enumerate(shares) if share > 0), default=-1)
-    return distances > FOREIGN * EDGES[min(last + 1, len(EDGES) - 1)]
 
 
 def _mean(values: Sequence[float]) -> float:

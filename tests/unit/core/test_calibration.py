@@ -6,27 +6,22 @@ from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsuper.core.calibration import (
-    EDGES,
-    REVIEW_BELOW,
     SHRINKAGES,
     TEMPERATURES,
     CandidateCounts,
     case_mean,
     choose_candidate,
     evaluate_candidates,
-    familiarity,
-    farther,
-    foreign,
-    histogram,
     nearest,
 )
 from fedsuper.core.discriminant import discriminant
 from fedsuper.core.expected_dice import expected_dice_gate, shrink_rows
 from fedsuper.core.feature_sums import FeatureSums
+from fedsuper.core.validated.usual_distance import REVIEW_BELOW, familiarity
 from fedsuper.errors import FedSuperError
 
 WIDTH = 12
@@ -94,28 +89,6 @@ def test_about_five_percent_of_like_images_are_flagged_and_strangers_are() -> No
     fresh = torch.cat([site(label, 400, 2) for label in range(3)])
     assert 0.02 < flagged(fresh) < 0.09
     assert flagged(fresh + 3 * torch.ones(WIDTH)) > 0.95
-
-
-@given(st.lists(st.floats(1e-3, 1e7), min_size=1, max_size=50), st.lists(st.floats(1e-3, 1e7), min_size=2, max_size=50))
-@settings(max_examples=50, deadline=None)
-def test_familiarity_falls_with_distance_and_lies_between_0_and_1(seen: list[float], asked: list[float]) -> None:
-    shares = farther([histogram(torch.tensor(seen, dtype=torch.float64))])
-    values = familiarity(torch.tensor(sorted(asked), dtype=torch.float64), shares)
-    assert bool(((values >= 0) & (values <= 1)).all()) and bool((values.diff() <= 1e-12).all())
-    assert float(familiarity(torch.tensor([1e12, torch.inf], dtype=torch.float64), shares).max()) == 0
-
-
-def test_familiarity_is_the_share_of_validation_images_beyond() -> None:
-    shares = farther([histogram(torch.tensor([0.1] * 3 + [1.0] * 5 + [10.0] * 2)), histogram(torch.tensor([0.1] * 4))])
-    at_edge = torch.tensor([EDGES[50]], dtype=torch.float64)  # between 1 and 10
-    assert float(familiarity(at_edge, shares)) == pytest.approx((0.2 + 0) / 2)
-
-
-def test_foreign_is_far_beyond_every_validation_image() -> None:
-    shares = farther([histogram(torch.tensor([0.1, 1.0, 3.0]))])
-    asked = torch.tensor([0.5, 3.0, 5.0, 8.0, torch.inf], dtype=torch.float64)
-    assert foreign(asked, shares).tolist() == [False, False, False, True, True]
-    assert foreign(asked, [1.0] * len(EDGES)).tolist() == [False, False, False, False, True]
 
 
 # --- the gate --------------------------------------------------------------------------------------------------------

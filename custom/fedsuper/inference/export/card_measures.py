@@ -70,9 +70,9 @@ def familiarity(parts: Parts) -> str:
     if not statistics.get("farther"):
         return ("This super model cannot tell: it was made without the sites' feature sums, or no site could count on "
                 "validation images. Every image gets a mask without a warning.")
-    return (f"The super model can tell: `fedsuper predict` gives every image its familiarity, the share of validation "
-            f"images at least as far from every site. Below {plain(statistics.get('review_below'))} a person should "
-            "look. In an exported selector it counts only with the gate expected-dice.")
+    return (f"The super model can tell: `fedsuper predict` gives every image its familiarity, the share of the "
+            f"sites' own images expected farther from every site. Below {plain(statistics.get('review_below'))} a "
+            "person should look. In an exported selector it counts only with the gate expected-dice.")
 
 
 def privacy(parts: Parts) -> str:

@@ -12,10 +12,10 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from fedsuper.core import calibration
 from fedsuper.core.expected_dice import expected_dice_gate, tempered
 from fedsuper.core.mode import GLOBAL, SELECT, SELECT_ALL
 from fedsuper.core.supermodel import gate
+from fedsuper.core.validated.usual_distance import foreign
 from fedsuper.inference.modes.select import gamma_of
 from fedsuper.inference.predictor import Predictor
 from fedsuper.inference.selection.cost_gate import ExpectedDiceGate
@@ -117,12 +117,12 @@ class _Unusual(nn.Module):
         super().__init__()
         self.extractor = predictor.feature_net()
         self.discriminant = judge.discriminant
-        self.farther = list(judge.farther)
+        self.farthest = judge.farthest
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         features: torch.Tensor = self.extractor(images)
         distance = self.discriminant.distances(features.double()).mean(dim=0).amin(dim=0)
-        return calibration.foreign(distance[None], self.farther)
+        return foreign(distance[None], self.farthest)
 
 
 def _places(predictor: Predictor, names: list[str]) -> torch.Tensor:

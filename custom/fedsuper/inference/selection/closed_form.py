@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from fedsuper.core.calibration import REVIEW_BELOW, Choice
+from fedsuper.core.calibration import Choice
 from fedsuper.core.discriminant import Discriminant, discriminant, pack_sums, unpack_sums
 from fedsuper.core.feature_sums import FeatureSums
 from fedsuper.core.mode import WITH_GLOBAL_CLASS
 from fedsuper.core.state import State
 from fedsuper.core.supermodel import SuperModel
 from fedsuper.core.validated.selection_choice import AUTO, THRESHOLD, TRAINED, Selection
+from fedsuper.core.validated.usual_distance import REVIEW_BELOW
 from fedsuper.errors import FedSuperError
 
 STATISTICS = "statistics"

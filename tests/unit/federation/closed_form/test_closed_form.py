@@ -10,10 +10,10 @@ import pytest
 import torch
 from closed_form import Wire
 
-from fedsuper.core.calibration import REVIEW_BELOW
 from fedsuper.core.feature_sums import FeatureSums
 from fedsuper.core.mode import SELECT
 from fedsuper.core.supermodel import SuperModel
+from fedsuper.core.validated.usual_distance import REVIEW_BELOW
 from fedsuper.federation.completion.calibration import SUMS
 from fedsuper.federation.messages import CALIBRATE, HANDOVER, TRAIN
 from fedsuper.federation.site_data import SiteData

@@ -12,11 +12,11 @@ from closed_form import SMALL, closed_form, federate
 
 from fedsuper.config import Study
 from fedsuper.config.reading import parse_study
-from fedsuper.core.calibration import REVIEW_BELOW
 from fedsuper.core.feature_sums import FeatureSums
 from fedsuper.core.metrics import dice_scores
 from fedsuper.core.mode import GLOBAL, SELECT
 from fedsuper.core.validated.selection_choice import Selection
+from fedsuper.core.validated.usual_distance import REVIEW_BELOW
 from fedsuper.data.synthetic.retina import write_retina
 from fedsuper.federation.completion.calibration import SUMS
 from fedsuper.federation.messages import CALIBRATE, HANDOVER
