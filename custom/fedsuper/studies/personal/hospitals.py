@@ -25,13 +25,13 @@ def write_hospitals(root: Path, seed: int, images: int = IMAGES, test: int = TES
     for index, part in enumerate(share_out(images, [one.share for one in hospitals])):
         train, val = part // 2, max(1, part // 4)
         folder = root / f"site-{index + 1}"
-        names = _write(folder, render(hospitals[index], [seed, index], train + val + test, PIXELS))
+        names = write_images(folder, render(hospitals[index], [seed, index], train + val + test, PIXELS))
         parts = {"train": names[:train], "val": names[train:train + val], "test": names[train + val:]}
         atomic_write_json(folder / SPLITS_FILE, parts)
     atomic_write_json(root / "dataset.json", DATASET)
 
 
-def _write(folder: Path, stacks: Iterable[Pictures]) -> list[str]:
+def write_images(folder: Path, stacks: Iterable[Pictures]) -> list[str]:
     """PNG pairs; the names that were given, in order."""
     from PIL import Image
 

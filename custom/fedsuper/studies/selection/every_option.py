@@ -31,7 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
     def table() -> str:
         found: dict[tuple[str, int], dict[str, float]] = {}
         for kind, seed in asked(options.federations):
-            found[kind, seed] = option_scores(*trained(kind, seed, options.out))
+            found[kind, seed] = option_scores(trained(kind, seed, options.out))
         told = {f"{kind}-{seed}": rows for (kind, seed), rows in found.items()}
         atomic_write_json(options.out / "options.json", told)
         return by_kind(found) if options.kinds else by_federation(found)
@@ -56,8 +56,8 @@ def by_federation(found: Table) -> str:
     lines = [["", *(f"{kind} {seed}" for kind, seed in found), "mean"], ["---", *["---:"] * (len(found) + 1)]]
     for row in rows:
         values = [each[row] for each in found.values()]
-        lines.append([row, *(_short(value) for value in [*values, fmean(values)])])
-    return _markdown(lines)
+        lines.append([row, *(short(value) for value in [*values, fmean(values)])])
+    return markdown(lines)
 
 
 def by_kind(found: Table) -> str:
@@ -73,19 +73,19 @@ def by_kind(found: Table) -> str:
         values = {key: each[row] - (0 if share else each[KNOWN]) for key, each in found.items()}
         worst, sign = max if row == FLAGGED else min, "" if share else "+"
         by = [[value for (one, _), value in values.items() if one == kind] for kind in kinds]
-        cells = [f"{_short(fmean(each), sign)} / {_short(worst(each), sign)}" for each in by]
+        cells = [f"{short(fmean(each), sign)} / {short(worst(each), sign)}" for each in by]
         over = fmean(fmean(each) for each in by)
-        lines.append([row, *cells, _short(over, sign), _short(worst(values.values()), sign)])
-    return _markdown(lines)
+        lines.append([row, *cells, short(over, sign), short(worst(values.values()), sign)])
+    return markdown(lines)
 
 
-def _short(value: float, sign: str = "") -> str:
+def short(value: float, sign: str = "") -> str:
     """Four digits, and no zero before the point."""
     text = f"{value:{sign}.4f}"
     return text.replace("0.", ".", 1) if abs(value) < 1 else text
 
 
-def _markdown(lines: Sequence[Sequence[str]]) -> str:
+def markdown(lines: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines) + "\n"
 
 

@@ -23,6 +23,8 @@ from fedsuper.inference.selection.cost_gate import ExpectedDiceGate
 from fedsuper.inference.selection.familiarity import REVIEW_BELOW, Familiarity
 from fedsuper.inference.selection.gate_statistics import expert_dice
 from fedsuper.inference.slice_batch import SliceBatch
+from fedsuper.studies.adaptation.images import labeled_samples, read_site
+from fedsuper.studies.selection.federations import Federation
 
 TAKEN, FOLLOWED, KNOWN, ORACLE = "auto", "the best validation Dice", "site known", "best by label"
 ONE_ROW = f"{STATISTICS}/{EXPECTED_DICE}, one mean row"
@@ -30,13 +32,13 @@ FLAGGED = "flagged as unlike every site"
 NAMED = {kind: f"named right, {kind}" for kind in (TRAINED, STATISTICS)}
 
 
-def option_scores(run: Path, root: Path) -> dict[str, float]:
+def option_scores(federation: Federation) -> dict[str, float]:
     """By row the mean over sites of the sites' mean test Dice (or of images named right), at the nets' resolution.
 
     And the share of all those images that are flagged as unlike every site, where the super model can tell.
     """
-    predictor = Predictor(load_super_model(run / SUPER_MODEL))
-    batches = [_test_images(predictor, root / site) for site in predictor.super_model.sites]
+    predictor = Predictor(load_super_model(federation.run / SUPER_MODEL))
+    batches = [_test_images(predictor, federation, site) for site in predictor.super_model.sites]
     by_site = [_at_site(batch, samples, label) for label, (batch, samples) in enumerate(batches)]
     found = {row: sum(each[row] for each in by_site) / len(by_site) for row in by_site[0]}
     judge = Familiarity.of(predictor)
@@ -82,8 +84,16 @@ def towards_one_row(gate: ExpectedDiceGate, super_model: SuperModel) -> torch.Te
     return (count * rows + HALF_TRUST * rows.mean(dim=0)) / (count + HALF_TRUST)
 
 
-def _test_images(predictor: Predictor, folder: Path) -> tuple[SliceBatch, Samples]:
-    split = predictor.study.split
+def _test_images(predictor: Predictor, federation: Federation, site: str) -> tuple[SliceBatch, Samples]:
+    if federation.further is not None:
+        return hospital_images(predictor, federation.further / site)
+    split, folder = predictor.study.split, federation.root / site
     parts = split_folder(folder, predictor.task, RATIOS[split.ratios], split.seed)
     samples = load_samples(folder, parts["test"], predictor.task, predictor.preprocess)
+    return batch_of(predictor, samples), samples
+
+
+def hospital_images(predictor: Predictor, folder: Path) -> tuple[SliceBatch, Samples]:
+    """Every labeled image of a folder."""
+    samples = labeled_samples(predictor, read_site(predictor, folder))
     return batch_of(predictor, samples), samples
