@@ -16,7 +16,7 @@ from statistics import fmean
 import torch
 
 from fedsuper.core.mode import GLOBAL
-from fedsuper.core.validated.selection_choice import THRESHOLD, Selection
+from fedsuper.core.validated.selection_choice import EXPECTED_DICE, THRESHOLD, Selection
 from fedsuper.data.prepared.samples import Samples
 from fedsuper.errors import FedSuperError, exit_code
 from fedsuper.evaluation.run_files.names import SUPER_MODEL
@@ -97,23 +97,25 @@ def _at_all(kind: str, seed: int, out: Path, count: int) -> dict[str, dict[str, 
 def neighbor_scores(batch: SliceBatch, samples: Samples) -> dict[str, torch.Tensor]:
     """Dice of every image (photographs: a slice each) by every way to predict."""
     predictor, experts = batch.predictor, expert_dice(batch, samples)
-    select = Select(predictor, ModeOptions())
+    kind = predictor.selection.kind
+    by_threshold, by_dice = (
+        Select(predictor, ModeOptions(selection=Selection(kind, gate))) for gate in (THRESHOLD, EXPECTED_DICE)
+    )
 
     def taken(mode: Select) -> torch.Tensor:
         chosen = mode.predict(batch).chosen
         return torch.stack([experts[name][at] for at, name in enumerate(chosen)])
 
-    found = {GLOBAL: experts[GLOBAL], SELECT: taken(select)}
-    by_threshold = Selection(predictor.selection.kind, THRESHOLD)
-    found[f"{SELECT}, {THRESHOLD}"] = taken(Select(predictor, ModeOptions(selection=by_threshold)))
+    found = {GLOBAL: experts[GLOBAL], SELECT: taken(Select(predictor, ModeOptions()))}
+    found[f"{SELECT}, {THRESHOLD}"] = taken(by_threshold)
     judge = Familiarity.of(predictor)
     if judge is not None:
         usual = judge.familiarity_at(batch.distances(judge))
         found |= {f"{SELECT}, global model below familiarity {limit:g}":
                   found[SELECT].where(usual >= limit, experts[GLOBAL]) for limit in LIMITS}
-    if select.weighed is not None:
-        select.weighed.table = towards_one_row(select.weighed, predictor.super_model)
-        found[f"{SELECT}, U shrunk to one mean row"] = taken(select)
+    if by_dice.weighed is not None:
+        by_dice.weighed.table = towards_one_row(by_dice.weighed, predictor.super_model)
+        found[f"{SELECT}, U shrunk to one mean row"] = taken(by_dice)
     for name in MIXED:
         mode = mode_class(name)(predictor, ModeOptions())
         found[name] = image_dice(mode.predict(batch).probabilities > 0.5, samples, batch.sizes)
