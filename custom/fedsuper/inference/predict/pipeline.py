@@ -30,7 +30,8 @@ from fedsuper.inference.segment import Answer, Prediction, Segmenter
 from fedsuper.train.allocator import keep_freed_memory
 
 WINDOW_PASSES = 8  # a window fills so many passes: enough that the images of each model fill theirs
-WINDOW_ALONE = 4  # slices in a window where every slice is a pass of its own
+WINDOW_ALONE = 16  # slices in a window where every slice is a pass of its own: selector and nets change places seldom
+WINDOW_BYTES = 64 * 2**20  # a window is full at so many, however few its images are
 READ_AHEAD_BYTES = 256 * 2**20
 FEWEST = 3  # images read ahead, whatever their size
 
@@ -190,12 +191,15 @@ class Pipeline:
             if not window:
                 most = self._most()
             window.append(one)
-            full = len(window) >= most or sum(len(each.prepared) for each in window) >= self.slices
-            if full and one.number in self.ends:
+            if one.number in self.ends and (len(window) >= most or self._is_full(window)):
                 yield window, problems
                 window, problems = [], []
         if window or problems:
             yield window, problems
+
+    def _is_full(self, window: list[_Opened]) -> bool:
+        slices = sum(len(each.prepared) for each in window)
+        return slices >= self.slices or sum(each.bytes for each in window) >= WINDOW_BYTES
 
     def _most(self) -> int:
         """Images in a window that begins: at the end a core's share of those left, in whole passes."""

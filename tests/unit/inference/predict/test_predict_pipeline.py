@@ -76,7 +76,7 @@ def test_the_last_windows_are_shared_out_in_whole_passes(
     monkeypatch.setattr(pipeline.Pipeline, "_windows", noted)
     run(model, inputs, tmp_path / "out", 2, monkeypatch)
     windows = [size for size in windows if size]
-    assert sum(windows) == FILES - 1 and max(windows) == (4 if together == 1 else 16)
+    assert sum(windows) == FILES - 1 and max(windows) == 16
     assert min(windows) <= together, "at the end no core has much more left than another"
     assert sum(size % together > 0 for size in windows) <= 1, "no pass is half empty but the last one"
 
@@ -131,6 +131,24 @@ def test_no_more_images_are_open_than_promised(
     run(model, inputs, tmp_path / "out", 2, monkeypatch)
     window, workers = 2, 2
     assert held == 0 and window <= most <= workers * window
+
+
+def test_a_window_of_large_images_has_few(
+    model: Path, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+    original = pipeline.Pipeline._predict
+
+    def noted(self: pipeline.Pipeline, window: list[pipeline._Opened]) -> list[Answer]:
+        sizes.append(len(window))
+        return original(self, window)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pipeline, "WINDOW_BYTES", 1)
+        patch.setattr(pipeline.Pipeline, "_predict", noted)
+        alone = run(model, inputs, tmp_path / "alone", 2, monkeypatch)
+    assert sum(sizes) == FILES - 1 and max(sizes) == 1
+    assert run(model, inputs, tmp_path / "together", 2, monkeypatch) == alone
 
 
 @pytest.mark.usefixtures("small_windows")
