@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fedsuper.models.build import build_segmentation
-from fedsuper.models.features import PER_CHANNEL, ImageFeatures, QuickInstanceNorm, input_statistics, moments
+from fedsuper.models.features import PER_CHANNEL, ImageFeatures, Measured, QuickInstanceNorm, input_statistics, moments
 from fedsuper.models.net import NetSettings
 from fedsuper.models.nets.plain_unet import PlainUNetSettings
 from fedsuper.models.nets.unet import UNetSettings
@@ -34,6 +34,26 @@ def test_every_net_gives_features_of_its_first_two_convolutions(config: NetSetti
     assert not any(module._forward_hooks for module in net.modules())
     small = predict(extractor, IMAGES, Compute(torch.device("cpu"), eval_batch_size=2))
     torch.testing.assert_close(small, found, rtol=1e-4, atol=1e-5)
+
+
+def test_the_first_convolutions_maps_are_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    extractor = ImageFeatures(build_segmentation(UNetSettings(channels=(4, 8)), 3, 2))
+    measured: list[torch.Tensor] = []
+    original = Measured.of
+
+    def counted(maps: torch.Tensor) -> Measured:
+        measured.append(maps)
+        return original(maps)
+
+    with torch.no_grad():
+        monkeypatch.setattr(Measured, "of", counted)
+        found = extractor(IMAGES)
+        assert len(measured) == 1, "the norm takes what the convolution's moments were read from"
+        for layer in extractor.net.modules():
+            if isinstance(layer, QuickInstanceNorm):
+                layer.register_forward_pre_hook(lambda _, maps: (maps[0].clone(),))
+        assert torch.equal(extractor(IMAGES), found) and len(measured) == 3, "of other maps it measures by itself"
 
 
 def test_the_rest_of_the_net_does_not_run() -> None:

@@ -23,18 +23,33 @@ class Job:
     mask: str
 
 
+class _RealFolders(dict[Path, str]):
+    """Where folders really are, each asked for once: a folder holds many images, and asking looks at every part."""
+
+    def __missing__(self, folder: Path) -> str:
+        self[folder] = os.path.realpath(folder)
+        return self[folder]
+
+    def path_of(self, file: Path) -> str:
+        """Where a file really is."""
+        if file.name in ("", "..") or file.is_symlink():
+            return os.path.realpath(file)
+        return os.path.join(self[file.parent], file.name)
+
+
 def find_images(inputs: Sequence[Path]) -> tuple[list[Path], list[str]]:
     """The images behind `inputs`, each once, and one line for every input that leads to none.
 
     A folder stands for its images; a site's folder for those in its `images/`; a data root for all its sites'; a folder
     of DICOM slices is one image.
     """
-    found: dict[Path, Path] = {}
+    found: dict[str, Path] = {}
     problems = []
+    folders = _RealFolders()
     for given in inputs:
         try:
             for image in _images_of(Path(given)):
-                found.setdefault(Path(os.path.realpath(image)), image)
+                found.setdefault(folders.path_of(image), image)
         except FedSuperError as problem:
             problems.append(str(problem))
     return list(found.values()), problems
@@ -62,16 +77,18 @@ def plan(images: Sequence[Path], to: MaskFormat | None = None) -> list[Job]:
     `.png` for pictures, `.nii.gz` for volumes, unless `to` asks for another format. Names that differ only in case
     count as equal, as some file systems do.
     """
-    namesakes: dict[str, list[Path]] = defaultdict(list)
-    for image in images:
-        namesakes[stem_of(image).casefold()].append(Path(os.path.realpath(image.parent)))
+    namesakes: dict[str, list[str]] = defaultdict(list)
+    real = _RealFolders()
+    stems = [stem_of(image) for image in images]
+    for image, stem in zip(images, stems, strict=True):
+        namesakes[stem.casefold()].append(real[image.parent])
     taken: set[str] = set()
     jobs = []
-    for image in images:
-        stem = stem_of(image)
+    for image, stem in zip(images, stems, strict=True):
         parents = namesakes[stem.casefold()]
-        folders = Path(os.path.realpath(image.parent)).relative_to(os.path.commonpath(parents)).parts
-        stem = "_".join([*(part for part in folders if part != "images"), stem])
+        if len(parents) > 1:
+            folders = Path(real[image.parent]).relative_to(os.path.commonpath(parents)).parts
+            stem = "_".join([*(part for part in folders if part != "images"), stem])
         number, unique = 1, stem
         while unique.casefold() in taken:
             number += 1

@@ -1,11 +1,14 @@
-"""Reading, nets and writing at the same time: threads read ahead and write behind while the nets run.
+"""Files to masks, several images at once: on every core for itself, or beside a single net.
+
+The nets see a window of images together, so that each model runs on all images of a window that chose it. What comes
+out for an image does not depend on its window (`inference.passes`). On a CPU every core has windows of its own and
+does all there is to do for their images (`every_core`); the last windows get smaller and smaller, so that no core waits
+for another that has a whole one left. Where one net works at a time, on a GPU or because a mode adapts itself to each
+image, threads read ahead and write behind while it runs:
 
     files --readers--> prepared images --nets, in windows--> answers --writers--> masks
 
-The nets see several images at once, so that each model runs on all images of a window that chose it; every core has a
-window of its own. What comes out for an image does not depend on its window (`inference.passes`). Where every slice is
-a pass of its own, the last windows get smaller and smaller, so that no core waits for another that has a whole one
-left. Memory is bounded: no more is read ahead than fits.
+Memory is bounded: no more is read ahead than fits.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
 import torch
@@ -21,16 +25,18 @@ import torch
 from fedsuper.data.images.io import Image, read_image
 from fedsuper.errors import FedSuperError
 from fedsuper.inference.passes import compute_threads, cores, pass_size
+from fedsuper.inference.predict.every_core import Claims, on_every_core
 from fedsuper.inference.segment import Answer, Prediction, Segmenter
 from fedsuper.train.allocator import keep_freed_memory
 
 WINDOW_PASSES = 8  # a window fills so many passes: enough that the images of each model fill theirs
-WINDOW_ALONE = 4  # slices in a window where every slice is a pass of its own
+WINDOW_ALONE = 16  # slices in a window where every slice is a pass of its own: selector and nets change places seldom
+WINDOW_BYTES = 64 * 2**20  # a window is full at so many, however few its images are
 READ_AHEAD_BYTES = 256 * 2**20
 FEWEST = 3  # images read ahead, whatever their size
 
 Numbered = tuple[int, Path]
-# Called in a writer's thread with an image's number, the image and its prediction.
+# Called, perhaps in a thread of its own, with an image's number, the image and its prediction.
 Write = Callable[[int, Image, Prediction], None]
 
 
@@ -64,29 +70,51 @@ class Pipeline:
         self.write = write
         self.patients = patients or {}
         self.ends: set[int] = set()
-        self.left = 0
+        self.claims: Claims[Numbered] = Claims([])
         predictor = segmenter.predictor
-        together = pass_size(predictor.study.image_size, predictor.compute)
-        self.slices = WINDOW_PASSES * together if together > 1 else WINDOW_ALONE
+        self.together = pass_size(predictor.study.image_size, predictor.compute)
+        self.slices = WINDOW_PASSES * self.together if self.together > 1 else WINDOW_ALONE
         self.window = 1 if segmenter.mode.adapts else self.slices
-        self.shares = together == 1  # with larger passes a small window would run half-empty ones
-        self.workers = 1 if segmenter.mode.adapts or predictor.compute.device.type != "cpu" else cores()
+        self.every_core = not segmenter.mode.adapts and predictor.compute.device.type == "cpu"
+        self.workers = cores() if self.every_core else 1
         self.ahead = FEWEST
 
     def run(self, paths: Sequence[Numbered]) -> Generator[tuple[int, FedSuperError | None]]:
         """Every number, in order, once its image is written; with the problem where it could not be."""
         self.ends = set({self._patient(number): number for number, _ in paths}.values())
-        self.left = len(paths)
         keep_freed_memory()
+        return self._on_every_core(paths) if self.every_core else self._beside_one_net(paths)
+
+    def _on_every_core(self, paths: Sequence[Numbered]) -> Generator[tuple[int, FedSuperError | None]]:
+        """Every core does all there is to do for the images it takes."""
+        self.claims = Claims([list(group) for _, group in groupby(paths, key=lambda one: self._patient(one[0]))])
+        return on_every_core(self.claims, [number for number, _ in paths], self.workers, self._alone)
+
+    def _alone(self, mine: Iterator[Numbered]) -> Iterator[tuple[int, FedSuperError | None]]:
+        """All there is to do for the images that one core takes, window by window."""
+        for window, problems in self._windows(self._opened(*one) for one in mine):
+            yield from problems
+            for one, answer in zip(window, self._predict(window), strict=True):
+                yield one.number, self._finished(one, answer)
+
+    def _finished(self, one: _Opened, answer: Answer) -> FedSuperError | None:
+        try:
+            self._finish(one.number, one.image, answer)
+        except FedSuperError as problem:
+            return problem
+        return None
+
+    def _beside_one_net(self, paths: Sequence[Numbered]) -> Generator[tuple[int, FedSuperError | None]]:
+        """A window in the nets, the next images being read, the last ones being written."""
         beside = max(1, cores() // 2)
         readers, writers = compute_threads(beside, "read"), compute_threads(beside, "write")
-        nets = compute_threads(self.workers, "nets")
+        nets = compute_threads(1, "nets")
         under: deque[_Window] = deque()
         behind: deque[tuple[int, Future[None] | FedSuperError]] = deque()
         try:
             for window, problems in self._windows(self._read(readers, paths)):
                 under.append(_Window(window, problems, nets.submit(self._predict, window)))
-                if len(under) > self.workers:
+                if len(under) > 1:
                     behind.extend(self._write_behind(under.popleft(), writers))
                 while len(behind) > 2 * self.window or (behind and _is_done(behind[0][1])):
                     yield _settled(*behind.popleft())
@@ -123,6 +151,12 @@ class Pipeline:
         image = read_image(path)
         return _Opened(number, image, self.segmenter.predictor.prepare(image))
 
+    def _opened(self, number: int, path: Path) -> _Opened | tuple[int, FedSuperError]:
+        try:
+            return self._open(number, path)
+        except FedSuperError as problem:
+            return number, problem
+
     def _read(
         self, pool: ThreadPoolExecutor, paths: Sequence[Numbered]
     ) -> Iterator[_Opened | tuple[int, FedSuperError]]:
@@ -149,23 +183,30 @@ class Pipeline:
         """Images that go through the nets together, and the problems met on the way."""
         window: list[_Opened] = []
         problems: list[tuple[int, FedSuperError]] = []
+        most = self.window
         for one in images:
             if isinstance(one, tuple):
                 problems.append(one)
-                self.left -= 1
                 continue
+            if not window:
+                most = self._most()
             window.append(one)
-            full = len(window) >= self._most() or sum(len(each.prepared) for each in window) >= self.slices
-            if full and one.number in self.ends:
-                self.left -= len(window)
+            if one.number in self.ends and (len(window) >= most or self._is_full(window)):
                 yield window, problems
                 window, problems = [], []
         if window or problems:
             yield window, problems
 
+    def _is_full(self, window: list[_Opened]) -> bool:
+        slices = sum(len(each.prepared) for each in window)
+        return slices >= self.slices or sum(each.bytes for each in window) >= WINDOW_BYTES
+
     def _most(self) -> int:
-        """Images in the next window: at the end a core's share of those that are left."""
-        return min(self.window, max(1, -(-self.left // self.workers))) if self.shares else self.window
+        """Images in a window that begins: at the end a core's share of those left, in whole passes."""
+        if not self.every_core:
+            return self.window
+        share = -(-(self.claims.left + 1) // self.workers)
+        return min(self.window, -(-share // self.together) * self.together)
 
 
 def _is_done(what: Future[None] | FedSuperError) -> bool:

@@ -68,10 +68,10 @@ class Record:
 
     def start(self, extra: Mapping[str, Any]) -> None:
         """Refuse to overwrite what no prediction wrote, then note what will be written."""
-        sources = {os.path.realpath(entry["image"]) for entry in self.entries}
         masks = [entry["mask"] for entry in self.entries if "model" not in entry]
-        foreign = [mask for mask in masks if (target := self.out / mask).exists()
-                   and (mask not in self.kept or os.path.realpath(target) in sources)]
+        there = [mask for mask in masks if (self.out / mask).exists()]
+        sources = {os.path.realpath(entry["image"]) for entry in self.entries} if there else set()
+        foreign = [mask for mask in there if mask not in self.kept or os.path.realpath(self.out / mask) in sources]
         if foreign:
             raise FedSuperError(f"{self.out / foreign[0]}: is there already and was not written by a prediction "
                                 f"({len(foreign)} such file(s)); choose another --out")

@@ -30,10 +30,21 @@ def spread(probabilities: Tensor, radius: int) -> Tensor:
     same bits as the square for a fraction of its cost. The window is cut off at the image's border.
     """
     both = torch.cat([probabilities, -probabilities])
-    width = 2 * radius + 1
-    rows = F.max_pool2d(both, (1, width), stride=1, padding=(0, radius))
-    highest, minus_lowest = F.max_pool2d(rows, (width, 1), stride=1, padding=(radius, 0)).chunk(2)
+    rows = _highest_in_columns(both.mT, radius).mT
+    highest, minus_lowest = _highest_in_columns(rows, radius).chunk(2)
     return highest + minus_lowest
+
+
+def _highest_in_columns(maps: Tensor, radius: int) -> Tensor:
+    """The maximum of `[N, R, H, W]` over the pixels up to `radius` above and below.
+
+    A column is laid out as the channel of a channels-last image: torch then takes many columns at a time, where along
+    rows it takes pixel by pixel, eight times as long. Values and gradients are the same bits.
+    """
+    images, regions, height, width = maps.shape
+    columns = maps.reshape(images * regions, height, 1, width).movedim(3, 1)
+    highest = F.max_pool2d(columns, (2 * radius + 1, 1), stride=1, padding=(radius, 0))
+    return highest.movedim(1, 3).reshape(maps.shape)
 
 
 def entropy(logits: Tensor) -> Tensor:

@@ -21,6 +21,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.conv import _ConvNd
 
 from fedsuper.errors import FedSuperError
+from fedsuper.models.routed.prelu import prelu
 
 NormStatistics = Literal["image", "batch", "running"]
 
@@ -161,9 +162,9 @@ class RoutedPReLU(nn.Module):
     def forward(self, hidden: Tensor) -> Tensor:
         slopes = self.route.mix(self.slopes)
         if len(slopes) == 1:
-            return F.prelu(hidden, slopes[0])
+            return prelu(hidden, slopes[0])
         each = slopes.expand(-1, hidden.shape[1]).flatten()
-        return F.prelu(hidden.reshape(1, -1, *hidden.shape[2:]), each).reshape(hidden.shape)
+        return prelu(hidden.reshape(1, -1, *hidden.shape[2:]), each).reshape(hidden.shape)
 
 
 def image_norm(hidden: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
