@@ -6,7 +6,6 @@ statistics it was promised. The square ignores the aspect ratio, as both papers 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from functools import lru_cache
 
@@ -147,19 +146,18 @@ def _resize(stack: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
 
 def _normalize(values: torch.Tensor, how: Normalize) -> torch.Tensor:
     wide = values.double()
-    if how == "percentile":
-        first, last = np.percentile(wide.numpy(), WINDOW)
-        wide.clamp_(first, last)
-        least, most, low = first, last, first
+    if how == "zscore":
+        low, span = wide.mean(), wide.std(correction=0)
+    elif how == "minmax":
+        low, span = wide.min(), wide.max() - wide.min()
     else:
-        least, most = (float(one) for one in values.aminmax())
-        low = float(wide.mean()) if how == "zscore" else least
-    wide.sub_(low)
-    # torch's own standard deviation takes four times as long as the mean square of what is about the mean anyway
-    span = math.sqrt(float(wide.flatten().dot(wide.flatten())) / wide.numel()) if how == "zscore" else most - least
-    if span <= 1e-6 * max(abs(least), abs(most)):  # constant, up to what float32 can tell
+        first, last = np.percentile(wide.numpy(), WINDOW)
+        wide = wide.clamp(first, last)
+        low, span = torch.tensor(first), torch.tensor(last - first)
+    least, most = wide.aminmax()
+    if span <= 1e-6 * max(abs(float(least)), abs(float(most))):  # constant, up to what float32 can tell
         return torch.zeros_like(values)
-    return wide.div_(span).float()
+    return wide.sub_(low).div_(span).float()
 
 
 def _with_neighbors(stack: torch.Tensor) -> torch.Tensor:
