@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from fedsuper.core.validated.candidate_choice import Figures, choose, pooled
+from fedsuper.core.validated.candidate_choice import Figures, choose, common_choice, pooled
 
 SPREAD = 0.08  # of a candidate's Dice between patients
 
@@ -68,21 +68,30 @@ def test_the_order_of_sites_does_not_matter() -> None:
 
 
 @pytest.mark.parametrize(("dice", "taken"), [
-    ([[0.8, 0.8, 0.8], [0.8, 0.8, 0.8], [0.8, 0.8, 0.8]], 0),  # all alike: the most shared
+    ([[0.8, 0.8, 0.8], [0.8, 0.8, 0.8], [0.8, 0.8, 0.8]], 0),  # all alike: the usual one
     ([[0.5, 0.6, 0.7], [0.9, 0.8, 0.9], [0.6, 0.6, 0.6]], 1),  # a clear lead
     ([[0.80, 0.90, 0.70], [0.95, 0.76, 0.72], [0.1, 0.1, 0.1]], 0),  # a lead by chance: one image
     ([[0.1, 0.1, 0.1], [0.80, 0.82, 0.84], [0.81, 0.83, 0.85]], 2),  # small, but the same on every image
     ([[0.4], [0.5], [0.6]], 2),  # one image: no error to speak of
 ])
-def test_a_site_alone_takes_the_more_shared_within_one_error(dice: list[list[float]], taken: int) -> None:
+def test_a_site_alone_leaves_the_usual_one_for_a_clear_lead(dice: list[list[float]], taken: int) -> None:
     assert choose([Figures.of(torch.tensor(dice, dtype=torch.float64))]).taken == [taken]
 
 
-def test_a_tie_over_all_sites_goes_to_the_more_shared() -> None:
+def test_a_tie_over_all_sites_goes_to_the_usual_one() -> None:
     close = [figures([0.800, 0.802, 0.5], 20) for _ in range(4)]
     assert choose(close).common == 0
     apart = [figures([0.800, 0.860, 0.5], 20) for _ in range(4)]
     assert choose(apart).common == 1
+
+
+def test_how_clear_a_lead_must_be() -> None:
+    """Four sites with 25 patients each, between which leads vary by .05: the error of a lead is .005."""
+    told = [figures([0.8, 0.8 + 1.5 * 0.005, 0.5], 25, spread=0.05 / 2**0.5) for _ in range(4)]
+    assert pooled(told, 1, 0).error == pytest.approx(0.005)
+    assert common_choice(told, tie=1.0) == (1, 1)
+    assert common_choice(told, tie=2.0) == (0, 1)
+    assert choose(told).taken == [0] * 4, "a lead of one and a half errors is not clear"
 
 
 def test_one_patient_a_site_says_nothing_of_chance() -> None:

@@ -8,10 +8,10 @@ a and b, with m_k the mean paired difference at site k and s^2 its variance betw
     m*_k = B_k mu + (1 - B_k) m_k,   e*_k^2 = (1 - B_k) v_k + B_k^2 e^2,   B_k = v_k / (v_k + tau^2)
 
 where Q = sum u_k (m_k - sum u m / sum u)^2: DerSimonian and Laird's random effects, and what they leave to believe of
-site k (empirical Bayes). The common choice is the candidate of the greatest mu, or the most shared one that is within
-`TIE` errors of it. A site leaves the common choice for the greatest m*_k over it that is above `CLEAR` of its errors,
-where sites differ at all (tau^2 > 0): a lead on a handful of images is shrunk to what the other sites saw, a lead on
-many is not.
+site k (empirical Bayes). The common choice is the candidate of the greatest mu, or the first in the order of preference
+that it does not lead clearly, by more than `CLEAR` errors. A site leaves the common choice for the greatest m*_k over
+it that is as clear, where sites differ at all (tau^2 > 0): a lead on a handful of images is shrunk to what the other
+sites saw, a lead on many is not.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from dataclasses import dataclass
 
 import torch
 
-TIE = 1.0
 CLEAR = 2.0
 WIDEST = 0.5  # no covariance of numbers between 0 and 1 is beyond it
 LEAST_VARIANCE = 1e-12  # of Dice: a millionth squared, below which nothing varies
@@ -101,8 +100,8 @@ def pooled(told: Sequence[Figures], one: int, other: int) -> Pooled:
 
 
 def choose(told: Sequence[Figures]) -> Choice:
-    """What every site is handed, candidates being in order of how much of them is shared, the most shared first."""
-    common, _ = common_choice(told)
+    """What every site is handed, candidates being in the order of preference."""
+    common, _ = common_choice(told, CLEAR)
     rivals = {candidate: pooled(told, candidate, common) for candidate in range(len(told[0].mean))
               if candidate != common}
     taken, lead, error = [], [], []
@@ -116,17 +115,14 @@ def choose(told: Sequence[Figures]) -> Choice:
     return Choice(common, taken, lead, error)
 
 
-def common_choice(told: Sequence[Figures]) -> tuple[int, int]:
-    """What is taken for all sites, and the best: the greatest mu, or the first candidate within `TIE` errors of it."""
+def common_choice(told: Sequence[Figures], tie: float) -> tuple[int, int]:
+    """What is taken for all sites, and the best: the greatest mu, or the first candidate within `tie` errors of it."""
     count = len(told[0].mean)
     means = [0.0, *(pooled(told, candidate, 0).mean for candidate in range(1, count))]
     best = max(range(count), key=lambda candidate: means[candidate])
-    taken = next(candidate for candidate in range(count) if candidate == best or _ties(pooled(told, best, candidate)))
+    ahead = [pooled(told, best, candidate) for candidate in range(count)]
+    taken = next(at for at, lead in enumerate(ahead) if at == best or lead.mean <= tie * lead.error)
     return taken, best
-
-
-def _ties(lead: Pooled) -> bool:
-    return lead.mean <= TIE * lead.error
 
 
 def _between(leads: Sequence[float], noise: Sequence[float]) -> float:

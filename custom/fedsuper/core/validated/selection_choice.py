@@ -21,6 +21,7 @@ TRAINED, STATISTICS, BOTH = "trained", "statistics", "both"
 THRESHOLD, EXPECTED_DICE = "threshold", "expected-dice"
 # In this order, which development federations gave (docs/results/selection.md): the selector that names most images
 # rightly first, and with each the gate that counts the cost.
+TIE = 1.0  # errors within which the option that comes first is taken
 PREFERRED_KINDS, PREFERRED_GATES = (STATISTICS, BOTH, TRAINED), (EXPECTED_DICE, THRESHOLD)
 
 
@@ -73,7 +74,7 @@ def choose_option(told: Mapping[str, Mapping[str, Any]]) -> Verdict:
     shared = set.intersection(*(set(answer["options"]) for answer in told.values()))
     names = [name for name in (AS_IT_IS, *(each.name for each in options_of(AUTO, AUTO))) if name in shared]
     figures = [_figures(answer, names) for answer in told.values()]
-    taken, best = common_choice(figures)
+    taken, best = common_choice(figures, TIE)
     ahead = pooled(figures, best, taken)
     dice = {name: math.fsum(each.mean[at] for each in figures) / len(figures) for at, name in enumerate(names)}
     return Verdict(names[taken], dice, names[best], ahead.mean, ahead.error)

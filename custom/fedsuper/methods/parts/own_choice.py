@@ -1,11 +1,12 @@
 """No site is worse off: after training, each site takes one of four models (`personal: auto`).
 
-Candidates, the most shared first: the global model, that model fine-tuned at home (`parts.fine_tuned`), the site's
-personalized model, and that one fine-tuned. Global and personalized model are the best of all rounds on validation
-data. Which one a site takes is decided over all sites, by means and covariances (`core.validated.candidate_choice`).
-So that validation images can tell the candidates apart, none is judged by images that made it look good: nothing of
-the fine-tuning is chosen by them, and for the personalized model, picked among rounds by a few images of one site, the
-one of the last round stands in. (The global model was picked by all sites' images.)
+Candidates: the global model fine-tuned at home (`parts.fine_tuned`), the global model, the site's personalized model,
+and that one fine-tuned. The first is the usual one, the most shared that has seen the site's images alone, and is left
+for a clear lead only. Global and personalized model are the best of all rounds on validation data. Which one a site
+takes is decided over all sites, by means and covariances (`core.validated.candidate_choice`). So that validation images
+can tell the candidates apart, none is judged by images that made it look good: nothing of the fine-tuning is chosen by
+them, and for the personalized model, picked among rounds by a few images of one site, the one of the last round stands
+in. (The global model was picked by all sites' images.)
 
 Three rounds after training: `last-look`, in which the last models are scored, `trying`, in which sites make their
 candidates and tell how they did, and `choosing`, in which each hears which to take and sends it up. A site that misses
@@ -38,7 +39,7 @@ LAST_LOOK, TRYING, CHOOSING = "last-look", "trying", "choosing"
 PHASES = (Phase(LAST_LOOK, 1), Phase(TRYING, 1), Phase(CHOOSING, 1))
 CANDIDATE, FIGURES, CHOICE, CHOSEN = "candidate", "candidate-dice", "choice", "chosen"
 LAST = f"last/{PERSONAL}"  # in a site's store
-CANDIDATES = (GLOBAL, f"fine-tuned-{GLOBAL}", PERSONAL, f"fine-tuned-{PERSONAL}")
+CANDIDATES = (f"fine-tuned-{GLOBAL}", GLOBAL, PERSONAL, f"fine-tuned-{PERSONAL}")  # in the order of preference
 
 
 class LastLook(Method[NoKnobs]):
@@ -104,7 +105,7 @@ class Trying(Method[NoKnobs]):
         own = site.best(PERSONAL) or site.received[PERSONAL]  # the first where only the site holds it
         tuned_own = fine_tuned(site, own, self.epochs)
         tuned = fine_tuned(site, site.received[GLOBAL], self.epochs, anew=True)
-        return dict(zip(CANDIDATES, (site.received[GLOBAL], tuned, own, tuned_own), strict=True))
+        return dict(zip(CANDIDATES, (tuned, site.received[GLOBAL], own, tuned_own), strict=True))
 
     def uploads(self, server: Server, site: str, sent: Models) -> dict[str, Upload]:
         count = len(CANDIDATES)
