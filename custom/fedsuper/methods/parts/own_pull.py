@@ -20,7 +20,7 @@ import torch
 from fedsuper.core.aggregate import moving_average
 from fedsuper.core.state import Models, State
 from fedsuper.core.supermodel import SuperModel
-from fedsuper.core.validated.candidate_choice import Figures, choose
+from fedsuper.core.validated.candidate_choice import Figures, common_choice
 from fedsuper.methods.parts.own_choice import image_dice
 from fedsuper.methods.protocol.method import Method, NoKnobs
 from fedsuper.methods.protocol.nets import first_segmentation
@@ -89,7 +89,7 @@ class OwnPull(Method[NoKnobs]):
         if self._too_few(site):
             return DEFAULT, mixed[DEFAULT]
         dice = torch.stack([image_dice(site, state) for state in mixed])
-        index = choose([Figures.of(dice)]).taken[0]  # of those within one standard error of the best the most shared
+        index, _ = common_choice([Figures.of(dice)], tie=1.0)  # within one standard error of the best the most shared
         return index, mixed[index]
 
     def _too_few(self, site: SiteRound) -> bool:
