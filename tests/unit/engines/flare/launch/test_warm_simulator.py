@@ -16,13 +16,16 @@ from nvflare.app_common.workflows.model_controller import ModelController
 from nvflare.fuel.f3 import communicator
 from nvflare.fuel.f3.drivers.driver_manager import DriverManager
 from nvflare.fuel.f3.drivers.tcp_driver import TcpDriver
+from nvflare.fuel.utils.fobs import fobs
 from nvflare.private.defs import SpecialTaskName
 from nvflare.private.fed.client.client_runner import ClientRunner
 
 from fedsuper.engines.flare import reporting_controller
 from fedsuper.engines.flare.contact.doorbell import Doorbell
+from fedsuper.engines.flare.contact.shared_tensors import SharedTensors
 from fedsuper.engines.flare.launch import warm_simulator
 from fedsuper.engines.flare.reporting_controller import ReportingController
+from fedsuper.engines.flare.settings import SHARED
 
 NOTHING = (SpecialTaskName.TRY_AGAIN, "", None)
 SITE = SimpleNamespace(name="site-1")
@@ -102,6 +105,21 @@ def test_only_what_carries_the_simulators_messages_is_loaded(monkeypatch: pytest
     warm_simulator.warm_up()
     assert communicator.driver_loaded and set(communicator.driver_mgr.drivers.values()) == {TcpDriver}
     assert communicator.driver_mgr.find_driver_class("tcp://localhost:1") is TcpDriver
+
+
+def test_tensors_travel_through_the_folder_that_a_fork_is_given_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for registered in ("_decomposers", "_dot_handlers"):
+        monkeypatch.setattr(fobs, registered, dict(getattr(fobs, registered)))
+    monkeypatch.delenv(SHARED, raising=False)
+    warm_simulator.hand_tensors_over()
+    before = fobs._decomposers["torch.Tensor"]
+    monkeypatch.setenv(SHARED, str(tmp_path))
+    warm_simulator.hand_tensors_over()
+    after = fobs._decomposers["torch.Tensor"]
+    assert not isinstance(before, SharedTensors) and isinstance(after, SharedTensors) and after.folder == tmp_path
+    assert all(fobs._dot_handlers[kind] is after for kind in after.supported_dots())
 
 
 def test_sites_with_open_questions_hear_at_once_that_the_job_is_over(
