@@ -34,7 +34,8 @@ fobs.register(decomposer())
 def pack(message: Message, current_round: int | None = None) -> FLModel:
     """A message as an FLModel."""
     tensors = {key: tensor.detach().cpu().contiguous() for key, tensor in flatten(message.models).items()}
-    envelope = {"roles": list(message.models), "info": message.info, "sha256": digest_of(message)[1]}
+    digest = message.digest or digest_of(message)[1]
+    envelope = {"roles": list(message.models), "info": message.info, "sha256": digest}
     return _model(tensors, envelope, current_round)
 
 

@@ -71,3 +71,13 @@ def test_weights_that_a_filter_changed_are_refused_and_mere_arrays_become_tensor
 
 def test_the_meta_data_is_one_text() -> None:
     assert isinstance(pack(Message({}, {"a": 1})).meta[ENVELOPE], str)
+
+
+def test_a_digest_that_was_taken_as_the_answer_left_travels_with_it() -> None:
+    sent = Message({"m": {"w": torch.ones(3)}})
+    plain = pack(sent)
+    sent.digest = "0" * 64
+    marked = pack(sent)
+    assert "0" * 64 in marked.meta[ENVELOPE] and "0" * 64 not in plain.meta[ENVELOPE]
+    with pytest.raises(FedSuperError, match="changed on the way"):
+        unpack(through_the_wire(marked))

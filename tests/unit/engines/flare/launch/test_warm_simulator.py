@@ -25,7 +25,7 @@ from fedsuper.engines.flare.contact.doorbell import Doorbell
 from fedsuper.engines.flare.contact.shared_tensors import SharedTensors
 from fedsuper.engines.flare.launch import warm_simulator
 from fedsuper.engines.flare.reporting_controller import ReportingController
-from fedsuper.engines.flare.settings import SHARED
+from fedsuper.engines.flare.settings import SHARED, SIMULATED
 
 NOTHING = (SpecialTaskName.TRY_AGAIN, "", None)
 SITE = SimpleNamespace(name="site-1")
@@ -158,3 +158,14 @@ def test_a_log_still_begins_a_new_file_when_the_old_one_is_full(tmp_path: Path) 
     handler.close()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["log.txt", "log.txt.1"]
     assert all(path.stat().st_size <= 1100 for path in tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("job", "shared"), [(SIMULATED, True), ("a job of a real server", False)])
+def test_only_the_simulator_sends_tensors_without_copying_them_first(
+    monkeypatch: pytest.MonkeyPatch, job: str, shared: bool
+) -> None:
+    monkeypatch.setattr(ModelController, "_prepare_task_data", lambda *_: None)
+    asked = SimpleNamespace(task=SimpleNamespace(data=Shareable()))
+    context = SimpleNamespace(get_job_id=lambda: job)
+    ReportingController._prepare_task_data(object.__new__(ReportingController), asked, context)
+    assert (getattr(asked.task, "_broadcast_data", None) is asked.task.data) == shared
