@@ -16,7 +16,7 @@ from typing import BinaryIO, TextIO
 from fedsuper.config import Study
 from fedsuper.core.supermodel import SuperModel
 from fedsuper.engines.flare import settings
-from fedsuper.engines.flare.job import write_recipe
+from fedsuper.engines.flare.job import may_change_messages, write_recipe
 from fedsuper.engines.flare.launch import one_machine, warm_simulator
 from fedsuper.engines.flare.launch.births import own_fork
 from fedsuper.engines.flare.launch.events import SUPER_MODEL, EventReader, reader_for
@@ -77,6 +77,8 @@ def simulate_folder(job: Path, place: OneMachine, reader: EventReader, out: Path
         count = len(place.sites)
         if (threads or count) >= count and not place.gpus:
             environment[settings.PLACES] = str(os.cpu_count() or 1)
+        if not may_change_messages(job):
+            environment[settings.UNFILTERED] = "1"
         arguments = [str(job), "-w", str(workspace), "-c", ",".join(place.sites),
                      "-t", str(min(threads or count, count)), "-m", str(count)]
         _run(arguments, environment, place.log, reader, events, workspace / STATISTICS,
