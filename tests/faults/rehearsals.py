@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -37,13 +38,18 @@ class Rehearsed(Play):
         return self.run / "state" / "sites" / site
 
     def members(self, *words: str) -> list[psutil.Process]:
-        """The run's processes whose command line holds all of `words`, wherever they were started from."""
+        """The run's processes whose command line holds all of `words`, wherever they were started from.
+
+        The simulator is a fork of the command: it shows the command's environment, and writes into the run's log.
+        """
         found = []
+        log = str((self.run / "nvflare.log").resolve())
         for process in psutil.process_iter():
             try:
                 command = " ".join(process.cmdline())
-                mine = str(self.run) in process.environ().get("FEDSUPER_STATE", "")
-            except psutil.Error:
+                mine = str(self.run) in process.environ().get("FEDSUPER_STATE", "") \
+                    or os.readlink(f"/proc/{process.pid}/fd/1") == log
+            except (psutil.Error, OSError):
                 continue
             if mine and all(word in command for word in words):
                 found.append(process)
@@ -52,7 +58,7 @@ class Rehearsed(Play):
     def simulated(self) -> dict[str, psutil.Process]:
         """The simulator's process (of those that are no site the one with most threads) as `server`, and every site's,
         which is a fork and known by its own name."""
-        members = {process.pid: process for process in self.members("warm_simulator")}
+        members = {process.pid: process for process in self.members()}
         found = {process.name(): process for process in members.values() if process.name() in self.place.sites}
         others = [process for process in members.values() if process.name() not in self.place.sites]
         return found | ({"server": max(others, key=lambda each: each.num_threads())} if others else {})

@@ -40,7 +40,7 @@ ready()
 WARM = f"""
 import json, sys
 from fedsuper.engines.flare.launch import warm_simulator
-from fedsuper.engines.flare.launch.nursery import Nursery
+from fedsuper.engines.flare.launch.births.nursery import Nursery
 from pathlib import Path
 {READY}
 

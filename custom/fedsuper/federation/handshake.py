@@ -50,6 +50,7 @@ class Handshake:
         self.described: dict[str, DescribeReply] = {}
         self.dropped: dict[str, str] = {}
         self.absent: dict[str, str] = {}
+        self.software = software()  # now, while the sites still start, not when they have answered
         self._refuse_with: Callable[[str, str], None] | None = None
 
     def shake(self, replies: Mapping[str, Message | SiteFailure]) -> dict[str, DescribeReply]:
@@ -103,7 +104,7 @@ class Handshake:
             raise FedSuperError("its answer carries weights, which nobody asked for")
         told = opened(site, message, DescribeReply)
         Task.from_json(told.task, f"{site}'s dataset.json")
-        unlike = differences(told.software, software())
+        unlike = differences(told.software, self.software)
         if unlike:
             raise FedSuperError(f"runs {unlike[0]}; install the same version everywhere")
         if not self.pooled and set(told.splits) != {site}:

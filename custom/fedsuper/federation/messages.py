@@ -35,12 +35,14 @@ def as_it_is(tensors: dict[str, Any]) -> dict[str, Any]:
 class Message:
     """Models by role, and plain JSON. One message per site and direction.
 
-    `carried` is how many bytes travelled for it, where whatever carried it counts them.
+    `carried` is how many bytes travelled for it, where whatever carried it counts them. `digest` is the SHA-256 of an
+    answer that was written down as it left, so that it is not taken twice.
     """
 
     models: Models = field(default_factory=dict)
     info: dict[str, Any] = field(default_factory=dict)
     carried: int | None = field(default=None, compare=False)
+    digest: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)

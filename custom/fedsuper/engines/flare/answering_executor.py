@@ -14,7 +14,7 @@ from nvflare.app_common.utils.fl_model_utils import FLModelUtils
 
 from fedsuper.engines.flare import settings
 from fedsuper.engines.flare.contact.hearts import Heart, simulated
-from fedsuper.engines.flare.contact.memory import give_back
+from fedsuper.engines.flare.contact.memory import Tidy
 from fedsuper.engines.flare.wire import pack, pack_failure, unpack
 from fedsuper.errors import FedSuperError
 from fedsuper.federation.messages import Message, SiteFailure
@@ -48,6 +48,7 @@ class AnsweringExecutor(Executor):
     def __init__(self) -> None:
         super().__init__()
         self._heart: Heart | None = None
+        self._tidy = Tidy()
 
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
         """Show the server that this site lives, for as long as the job does."""
@@ -72,7 +73,7 @@ class AnsweringExecutor(Executor):
 
     def execute(self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:
         """One task of the server, answered with a message or with the reason why not."""
-        give_back()  # of the task before
+        self._tidy()  # of the tasks before
         try:
             message = unpack(FLModelUtils.from_shareable(shareable))
             if isinstance(message, SiteFailure):

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from fedsuper.config import Study
 from fedsuper.engines.flare.recipe import FedSuperRecipe, SuperModelJob
 from fedsuper.errors import FedSuperError
-from fedsuper.files import atomic_write_text
+from fedsuper.files import atomic_write_text, read_json
+
+HOUSES = ("fedsuper.", "nvflare.")
 
 
 def write_job(study: Study, out: Path, custom: bool = True, resume: bool = False) -> None:
@@ -31,6 +34,22 @@ def write_recipe(recipe: SuperModelJob, out: Path, custom: bool = True) -> None:
             text = path.read_text(encoding="utf-8")
             readable = layout(json.loads(text)) + "\n" if path.suffix == ".json" else text
             atomic_write_text(Path(out) / path.relative_to(job), readable)
+
+
+def may_change_messages(job: Path) -> bool:
+    """Whether a job folder names filters, or classes that are neither FedSuper's nor NVFlare's; or names nothing."""
+    files = Path(job).glob("*/config/config_fed_*.json")
+    told = [read_json(path, "write the job anew with `fedsuper job`") for path in files]
+    filters = any(one.get(kind) for one in told for kind in ("task_data_filters", "task_result_filters"))
+    return not told or filters or not all(path.startswith(HOUSES) for path in _classes(told))
+
+
+def _classes(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        yield from [str(value["path"])] if "path" in value else []
+    if isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _classes(inner)
 
 
 def layout(value: Any, indent: str = "") -> str:

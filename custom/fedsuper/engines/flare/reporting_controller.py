@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from nvflare.apis.controller_spec import ClientTask
 from nvflare.apis.event_type import EventType
 from nvflare.apis.fl_context import FLContext
 from nvflare.app_common.workflows.model_controller import ModelController
@@ -64,6 +65,14 @@ class ReportingController(ModelController):
         super().handle_event(event_type, fl_ctx)
         if event_type == EventType.ABOUT_TO_END_RUN:
             WORK.ring()
+
+    def _prepare_task_data(self, client_task: ClientTask, fl_ctx: FLContext) -> None:
+        """Spare the simulator NVFlare's copy of every tensor, made in case several sites get the same task and one of
+        them something else: here each task is for one site.
+        """
+        super()._prepare_task_data(client_task, fl_ctx)
+        if simulated(fl_ctx):
+            client_task.task._broadcast_data = client_task.task.data
 
     def run(self) -> None:
         """The work; a problem is written down in one line before NVFlare ends the job."""

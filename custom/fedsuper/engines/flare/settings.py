@@ -48,6 +48,7 @@ MINIMUM = "FEDSUPER_MINIMUM"
 SIMULATED = "simulate_job"  # the only job of NVFlare's simulator
 PLACES = "FEDSUPER_PLACES"  # how many sites compute at the same time on the simulator's machine
 SHARED = "FEDSUPER_SHARED"  # a folder in memory through which the simulator's processes hand tensors over
+UNFILTERED = "FEDSUPER_UNFILTERED"  # set on the simulator's machine for a job that changes no message
 GONE = "FEDSUPER_GONE"  # a file in which the simulator's keeper names sites whose process died
 
 
@@ -179,6 +180,11 @@ def super_model_of(settings: Settings, identity: str | None) -> Path:
 def places() -> int | None:
     """How many sites compute at the same time; None for all, where each has a machine of its own."""
     return int(os.environ.get(PLACES, 0)) or None
+
+
+def unfiltered() -> bool:
+    """Whether nothing is between this process and those it talks to that could change a message."""
+    return bool(os.environ.get(UNFILTERED))
 
 
 def device_of(site: str, settings: Settings) -> str | None:

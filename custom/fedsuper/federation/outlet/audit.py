@@ -52,7 +52,7 @@ def write_line(path: Path, **what: Any) -> None:
 
 def audit_answer(path: Path, task: str, reply: Message, **more: Any) -> None:
     """The line of an answer that leaves."""
-    size, digest = digest_of(reply)
+    size, reply.digest = digest_of(reply)
     models = {role: len(state) for role, state in reply.models.items()}
     write_line(path, task=task, result="sent", round=reply.info.get("round"), plain=sorted(reply.info), models=models,
-               bytes=size, sha256=digest, **more)
+               bytes=size, sha256=reply.digest, **more)

@@ -20,7 +20,7 @@ from fedsuper.config import Study
 from fedsuper.config.reading import parse_study
 from fedsuper.engines.flare.executor import declared_models
 from fedsuper.engines.flare.inference_recipe import InferenceRecipe
-from fedsuper.engines.flare.job import layout, write_job
+from fedsuper.engines.flare.job import layout, may_change_messages, write_job
 from fedsuper.engines.flare.recipe import FedSuperRecipe, spelled_out
 from fedsuper.errors import FedSuperError
 from fedsuper.federation.messages import TASKS
@@ -219,3 +219,21 @@ def test_a_tracker_that_is_not_installed_is_one_line(monkeypatch: pytest.MonkeyP
     monkeypatch.delitem(sys.modules, "nvflare.app_opt.tracking.mlflow.mlflow_receiver", raising=False)
     with pytest.raises(FedSuperError, match=r"mlflow needs a package.*fedsuper\[mlflow\]"):
         FedSuperRecipe(parse_study({"method": "fedavg", "tracking": "mlflow"}))
+
+
+@pytest.mark.parametrize("side", ["server", "client"])
+@pytest.mark.parametrize("change", [
+    {"task_data_filters": [{"tasks": ["train"], "filters": []}]},
+    {"task_result_filters": [{"tasks": ["train"], "filters": []}]},
+    {"components": [{"id": "meter", "path": "somebody.Meter", "args": {}}]},
+    {"executors": [{"tasks": ["train"], "executor": {"path": "somebody.Executor"}}]},
+])
+def test_what_may_change_a_message_is_seen_in_the_job(
+    tiny_study: Study, tmp_path: Path, side: str, change: dict[str, Any]
+) -> None:
+    assert may_change_messages(tmp_path / "nowhere")
+    write_job(tiny_study, tmp_path)
+    assert not may_change_messages(tmp_path)
+    path = tmp_path / "app" / "config" / f"config_fed_{side}.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    assert may_change_messages(tmp_path)

@@ -8,6 +8,8 @@ import torch
 from nvflare.app_common.utils.fl_model_utils import FLModelUtils
 from nvflare.fuel.utils import fobs
 
+from fedsuper.engines.flare import wire
+from fedsuper.engines.flare.settings import UNFILTERED
 from fedsuper.engines.flare.wire import ENVELOPE, pack, pack_failure, unpack
 from fedsuper.errors import FedSuperError
 from fedsuper.federation.messages import Message, SiteFailure
@@ -71,3 +73,26 @@ def test_weights_that_a_filter_changed_are_refused_and_mere_arrays_become_tensor
 
 def test_the_meta_data_is_one_text() -> None:
     assert isinstance(pack(Message({}, {"a": 1})).meta[ENVELOPE], str)
+
+
+def test_a_digest_that_was_taken_as_the_answer_left_travels_with_it() -> None:
+    sent = Message({"m": {"w": torch.ones(3)}})
+    plain = pack(sent)
+    sent.digest = "0" * 64
+    marked = pack(sent)
+    assert "0" * 64 in marked.meta[ENVELOPE] and "0" * 64 not in plain.meta[ENVELOPE]
+    with pytest.raises(FedSuperError, match="changed on the way"):
+        unpack(through_the_wire(marked))
+
+
+def test_without_a_filter_in_between_no_digest_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(UNFILTERED, "1")
+    monkeypatch.setattr(wire, "digest_of", lambda message: pytest.fail("a digest was taken"))
+    sent = Message({"m": {"w": torch.ones(3)}}, {"round": 1})
+    assert torch.equal(unpack(through_the_wire(pack(sent))).models["m"]["w"], torch.ones(3))
+    monkeypatch.undo()
+    with pytest.raises(FedSuperError, match="changed on the way"):
+        monkeypatch.setenv(UNFILTERED, "1")
+        packed = pack(sent)
+        monkeypatch.delenv(UNFILTERED)
+        unpack(through_the_wire(packed))

@@ -133,6 +133,7 @@ def test_every_answer_is_a_line_in_the_sites_own_file(run: tuple[Path, SuperMode
         answers = [(task, answer) for task, whose, _, answer in traffic if whose == site]
         assert [(line["task"], (line["bytes"], line["sha256"])) for line in lines] == [
             (task, digest_of(answer)) for task, answer in answers]
+        assert [line["sha256"] for line in lines] == [answer.digest for _, answer in answers]
         assert {line["result"] for line in lines} == {"sent"}
         assert lines[1]["models"].keys() == {"global", "personal", "selector"}
 

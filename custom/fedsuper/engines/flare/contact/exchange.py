@@ -15,7 +15,7 @@ from nvflare.app_common.app_event_type import AppEventType
 
 from fedsuper.engines.flare.contact.doorbell import WORK
 from fedsuper.engines.flare.contact.hearts import Hearts
-from fedsuper.engines.flare.contact.memory import give_back
+from fedsuper.engines.flare.contact.memory import Tidy
 from fedsuper.engines.flare.settings import GONE, from_environment
 from fedsuper.engines.flare.wire import ENVELOPE, pack, unpack, weight
 from fedsuper.errors import FedSuperError
@@ -54,6 +54,7 @@ class FlareExchange:
         self.rest: Rest = as_it_is
         self.heard: Heard = unheard
         self._took: dict[str, float] = {}  # seconds in the last round
+        self._tidy = Tidy()
 
     @property
     def sites(self) -> list[str]:
@@ -81,7 +82,7 @@ class FlareExchange:
 
         if task == TRAIN:
             self._announce(AppEventType.ROUND_STARTED, messages)
-        give_back()  # of the task before
+        self._tidy()  # of the tasks before
         reachable = set(self.sites)
         waiting = sorted((site for site in messages if site in reachable), key=self._turn)
         asked: dict[str, float] = {}  # and when

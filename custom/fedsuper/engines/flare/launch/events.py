@@ -111,6 +111,7 @@ class EventReader:
     def begin_again(self) -> None:
         """Forget an attempt that was broken off; the next one writes its own events."""
         self.seen = 0
+        self._size = 0  # bytes of the file when it was last read
         self.round: int | None = None  # the last complete one
         self.failure: str | None = None
         self.broken = False
@@ -118,8 +119,11 @@ class EventReader:
         self.done = False
 
     def read_file(self, path: Path) -> None:
-        """Show what was added to the file since the last time; a line still being written waits for the next."""
-        if Path(path).exists():
+        """Show what was added to the file since the last time, if it grew; a line still being written waits for the
+        next."""
+        size = Path(path).stat().st_size if Path(path).exists() else 0
+        if size and size != self._size:
+            self._size = size
             self.show(lines_after(path, self.seen))
 
     def show(self, lines: Iterable[str]) -> None:

@@ -1,7 +1,8 @@
 """A federation's processes as one family: started together, ended together, none left behind.
 
 NVFlare's processes open sessions and groups of their own and outlive a parent that is killed, so neither the process
-tree nor the group finds them all. A mark in the environment is inherited by every descendant and finds every one.
+tree nor the group finds them all. A mark in the environment is inherited by every descendant and finds every one. Of a
+fork the system shows the environment of the process before it; a fork holds an open file that bears the mark instead.
 """
 
 from __future__ import annotations
@@ -71,9 +72,14 @@ class ProcessFamily:
 
     def _owns(self, process: psutil.Process) -> bool:
         try:
-            return bool(process.environ().get(MARK) == self.mark)
+            return bool(process.environ().get(MARK) == self.mark) or self._holds(process.pid)
         except (psutil.Error, OSError):  # gone, a zombie, or another user's
             return False
+
+    def _holds(self, pid: int) -> bool:
+        """Whether it has a file open whose name ends in the mark (Linux, where alone there are forks)."""
+        files = Path(f"/proc/{pid}/fd")
+        return files.is_dir() and any(self.mark in os.readlink(file) for file in files.iterdir())
 
 
 def guard() -> None:

@@ -16,8 +16,9 @@ from typing import BinaryIO, TextIO
 from fedsuper.config import Study
 from fedsuper.core.supermodel import SuperModel
 from fedsuper.engines.flare import settings
-from fedsuper.engines.flare.job import write_recipe
-from fedsuper.engines.flare.launch import one_machine
+from fedsuper.engines.flare.job import may_change_messages, write_recipe
+from fedsuper.engines.flare.launch import one_machine, warm_simulator
+from fedsuper.engines.flare.launch.births import own_fork
 from fedsuper.engines.flare.launch.events import SUPER_MODEL, EventReader, reader_for
 from fedsuper.engines.flare.launch.one_machine import OneMachine
 from fedsuper.engines.flare.launch.processes import ProcessFamily
@@ -28,7 +29,7 @@ from fedsuper.federation.checkpoints import Resume
 from fedsuper.files import cut_back
 from fedsuper.inference.artifact import load_super_model
 
-POLL = 0.2
+POLL = 0.05
 GRACE = 60.0  # seconds for NVFlare to close down once the study has ended
 LONGEST_LOG = 20_000_000  # bytes of NVFlare's words, and as many of those before
 LAST_WORD = 3.0  # seconds for the server to say that the study has ended, after which a site's process ends rightly
@@ -76,9 +77,11 @@ def simulate_folder(job: Path, place: OneMachine, reader: EventReader, out: Path
         count = len(place.sites)
         if (threads or count) >= count and not place.gpus:
             environment[settings.PLACES] = str(os.cpu_count() or 1)
-        command = [sys.executable, "-m", "fedsuper.engines.flare.launch.warm_simulator", str(job), "-w", str(workspace),
-                   "-c", ",".join(place.sites), "-t", str(min(threads or count, count)), "-m", str(count)]
-        _run(command, environment, place.log, reader, events, workspace / STATISTICS,
+        if not may_change_messages(job):
+            environment[settings.UNFILTERED] = "1"
+        arguments = [str(job), "-w", str(workspace), "-c", ",".join(place.sites),
+                     "-t", str(min(threads or count, count)), "-m", str(count)]
+        _run(arguments, environment, place.log, reader, events, workspace / STATISTICS,
              on_death or partial(_stop, place.log))
     if reader.failure:
         raise FedSuperError(reader.failure)
@@ -86,7 +89,7 @@ def simulate_folder(job: Path, place: OneMachine, reader: EventReader, out: Path
         raise BrokenOffError("the simulator ended before the work did", f"see {place.log}; then go on with --resume")
 
 
-def _run(command: list[str], environment: dict[str, str], log: Path, reader: EventReader, events: Path,
+def _run(arguments: list[str], environment: dict[str, str], log: Path, reader: EventReader, events: Path,
          statistics: Path, on_death: Callable[[str], None]) -> None:
     """Start the simulator and show its events until it ends; whatever happens, no process is left.
 
@@ -98,8 +101,7 @@ def _run(command: list[str], environment: dict[str, str], log: Path, reader: Eve
     environment = environment | {settings.SHARED: str(shared)}
     with open(log, "ab") as output, open(log, "rb") as written, family.kept(shared):
         written.seek(0, os.SEEK_END)
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
-                                   start_new_session=True, env=family.environment(environment))
+        process = _started(arguments, family.environment(environment), output, family.mark)
         patience = GRACE
         while process.poll() is None and patience > 0:
             reader.read_file(events)
@@ -116,6 +118,15 @@ def _run(command: list[str], environment: dict[str, str], log: Path, reader: Eve
             except subprocess.TimeoutExpired:
                 continue
     reader.read_file(events)
+
+
+def _started(arguments: list[str], environment: dict[str, str], output: BinaryIO,
+             mark: str) -> own_fork.OwnFork | subprocess.Popen[bytes]:
+    """The simulator's process: a fork of this one where that is safe, which spares it the imports, else a new one."""
+    if own_fork.is_safe():
+        return own_fork.forked(partial(warm_simulator.main, arguments), environment, output, mark)
+    return subprocess.Popen([sys.executable, "-m", warm_simulator.__name__, *arguments], stdin=subprocess.DEVNULL,
+                            stdout=output, stderr=subprocess.STDOUT, start_new_session=True, env=environment)
 
 
 def _deaths(written: BinaryIO) -> Iterator[str]:

@@ -1,4 +1,5 @@
-"""NVFlare's simulator as a process of ours: `python -m fedsuper.engines.flare.launch.warm_simulator JOB -w ... -c ...`.
+"""NVFlare's simulator as a process of ours: `python -m fedsuper.engines.flare.launch.warm_simulator JOB -w ... -c ...`,
+or a fork of whoever wants it (`births.own_fork`).
 
 The same simulator; what differs costs or saves time only.
 
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import os
 import subprocess
 import sys
@@ -34,6 +36,8 @@ from nvflare.fuel.f3 import communicator
 from nvflare.fuel.f3.cellnet import connector_manager
 from nvflare.fuel.f3.drivers.tcp_driver import TcpDriver
 from nvflare.fuel.f3.mpm import MainProcessMonitor
+from nvflare.fuel.utils.class_loader import get_class_name
+from nvflare.fuel.utils.fobs import fobs
 from nvflare.private.defs import SpecialTaskName
 from nvflare.private.fed.app.simulator import simulator_runner, simulator_worker
 from nvflare.private.fed.app.simulator.simulator import define_simulator_parser, run_simulator
@@ -44,7 +48,9 @@ from nvflare.private.fed.server.server_runner import ServerRunner
 
 from fedsuper.engines.flare import controller, executor, inference_controller, inference_executor
 from fedsuper.engines.flare.contact.doorbell import WORK
-from fedsuper.engines.flare.launch.nursery import Birth, Nursery
+from fedsuper.engines.flare.contact.shared_tensors import decomposer
+from fedsuper.engines.flare.launch.births.nursery import Birth, Nursery
+from fedsuper.engines.flare.launch.births.warmth import warm
 from fedsuper.methods import METHODS, method_class
 
 WORKER = simulator_worker.__name__
@@ -69,6 +75,15 @@ def warm_up() -> None:
     communicator.driver_loaded = True
     for name in METHODS:
         method_class(name)
+
+
+def hand_tensors_over() -> None:
+    """Choose anew how tensors travel: a fork imported `wire` before it was given its folder."""
+    chosen = decomposer()
+    fobs._decomposers.pop(get_class_name(chosen.supported_type()), None)
+    for kind in chosen.supported_dots() or ():
+        fobs._dot_handlers.pop(kind, None)
+    fobs.register(chosen)
 
 
 def start_warm(nursery: Nursery) -> None:
@@ -118,11 +133,11 @@ def log_cheaper(handler: type[RotatingFileHandler]) -> None:
     handler.shouldRollover = is_full  # type: ignore[method-assign]
 
 
-def main() -> int:
-    """The simulator's own command line."""
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The simulator's own command line; without `arguments` that of this process."""
     parser = argparse.ArgumentParser()
     define_simulator_parser(parser)
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     sites = len(options.clients.split(","))
     own_process = options.threads >= sites and sites <= MOST_OPEN
     nap_shorter(simulator_worker, BLINK if own_process else POLLING)
@@ -132,7 +147,9 @@ def main() -> int:
     send_at_once(ClientRunner)
     log_cheaper(RotatingFileHandler)
     warm_up()
-    start_warm(Nursery(site))
+    hand_tensors_over()
+    gc.freeze()  # imports are for ever: nobody need look at them again, nor copy them to do so
+    start_warm(Nursery(site, warm))
     if own_process:
         keep_questions_open(ServerRunner, OPEN)
     return int(run_simulator(options) or 0)

@@ -7,7 +7,11 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
+import pytest
+
+from fedsuper.engines.flare.launch import events
 from fedsuper.engines.flare.launch.events import EventReader, ServerProgress, lines_after
 from fedsuper.federation.progress import Progress
 
@@ -90,3 +94,19 @@ def test_a_full_disk_costs_no_event(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     subprocess.run([sys.executable, "-c", script, str(path)], check=True)
     assert [json.loads(line)["text"] for line in lines_after(path, 0)] == ["before", "full", "still full", "room"]
+
+
+def test_a_file_that_did_not_grow_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server, _, reader, shown = pair(tmp_path)
+    server.note("once")
+    reader.read_file(server.path)
+    read = Mock(side_effect=lines_after)
+    monkeypatch.setattr(events, "lines_after", read)
+    reader.read_file(server.path)
+    assert not read.called
+    server.note("twice")
+    reader.read_file(server.path)
+    assert read.call_count == 1 and shown.getvalue() == "fedsm: once\nfedsm: twice\n"
+    reader.begin_again()
+    reader.read_file(server.path)
+    assert shown.getvalue().count("once") == 2

@@ -16,13 +16,16 @@ from nvflare.app_common.workflows.model_controller import ModelController
 from nvflare.fuel.f3 import communicator
 from nvflare.fuel.f3.drivers.driver_manager import DriverManager
 from nvflare.fuel.f3.drivers.tcp_driver import TcpDriver
+from nvflare.fuel.utils.fobs import fobs
 from nvflare.private.defs import SpecialTaskName
 from nvflare.private.fed.client.client_runner import ClientRunner
 
 from fedsuper.engines.flare import reporting_controller
 from fedsuper.engines.flare.contact.doorbell import Doorbell
+from fedsuper.engines.flare.contact.shared_tensors import SharedTensors
 from fedsuper.engines.flare.launch import warm_simulator
 from fedsuper.engines.flare.reporting_controller import ReportingController
+from fedsuper.engines.flare.settings import SHARED, SIMULATED
 
 NOTHING = (SpecialTaskName.TRY_AGAIN, "", None)
 SITE = SimpleNamespace(name="site-1")
@@ -104,6 +107,21 @@ def test_only_what_carries_the_simulators_messages_is_loaded(monkeypatch: pytest
     assert communicator.driver_mgr.find_driver_class("tcp://localhost:1") is TcpDriver
 
 
+def test_tensors_travel_through_the_folder_that_a_fork_is_given_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for registered in ("_decomposers", "_dot_handlers"):
+        monkeypatch.setattr(fobs, registered, dict(getattr(fobs, registered)))
+    monkeypatch.delenv(SHARED, raising=False)
+    warm_simulator.hand_tensors_over()
+    before = fobs._decomposers["torch.Tensor"]
+    monkeypatch.setenv(SHARED, str(tmp_path))
+    warm_simulator.hand_tensors_over()
+    after = fobs._decomposers["torch.Tensor"]
+    assert not isinstance(before, SharedTensors) and isinstance(after, SharedTensors) and after.folder == tmp_path
+    assert all(fobs._dot_handlers[kind] is after for kind in after.supported_dots())
+
+
 def test_sites_with_open_questions_hear_at_once_that_the_job_is_over(
     bell: Doorbell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,3 +158,14 @@ def test_a_log_still_begins_a_new_file_when_the_old_one_is_full(tmp_path: Path) 
     handler.close()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["log.txt", "log.txt.1"]
     assert all(path.stat().st_size <= 1100 for path in tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("job", "shared"), [(SIMULATED, True), ("a job of a real server", False)])
+def test_only_the_simulator_sends_tensors_without_copying_them_first(
+    monkeypatch: pytest.MonkeyPatch, job: str, shared: bool
+) -> None:
+    monkeypatch.setattr(ModelController, "_prepare_task_data", lambda *_: None)
+    asked = SimpleNamespace(task=SimpleNamespace(data=Shareable()))
+    context = SimpleNamespace(get_job_id=lambda: job)
+    ReportingController._prepare_task_data(object.__new__(ReportingController), asked, context)
+    assert (getattr(asked.task, "_broadcast_data", None) is asked.task.data) == shared

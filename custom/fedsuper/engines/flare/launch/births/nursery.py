@@ -67,15 +67,16 @@ class Birth:
 class Nursery:
     """The door to the warm process: `born` runs `life(arguments)` in a new fork of it.
 
-    Made before this process starts threads; ends when its last holder does.
+    Made before this process starts threads; ends when its last holder does. `warm` is what it does before the first
+    birth, while its maker goes on.
     """
 
-    def __init__(self, life: Callable[[Sequence[str]], None]) -> None:
+    def __init__(self, life: Callable[[Sequence[str]], None], warm: Callable[[], None] | None = None) -> None:
         self._door, inside = Pipe()
         self._lock = threading.Lock()
         if os.fork() == 0:
             self._door.close()
-            _tend(inside, life)
+            _tend(inside, life, warm)
         inside.close()
 
     def born(self, arguments: Sequence[str], environment: Mapping[str, str]) -> Birth:
@@ -85,9 +86,11 @@ class Nursery:
             return Birth(self._door.recv())
 
 
-def _tend(door: Connection, life: Callable[[Sequence[str]], None]) -> NoReturn:
+def _tend(door: Connection, life: Callable[[Sequence[str]], None], warm: Callable[[], None] | None) -> NoReturn:
     """Fork for everyone who asks; children are not waited for, the kernel buries them."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    if warm is not None:
+        warm()
     while True:
         try:
             arguments, environment = door.recv()

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from fedsuper.engines.flare.launch import nursery
+from fedsuper.engines.flare.launch.births import nursery
 
 PROGRAM = """
 import os, sys, time
 from pathlib import Path
-from fedsuper.engines.flare.launch.nursery import Nursery
+from fedsuper.engines.flare.launch.births.nursery import Nursery
 
 def life(arguments):
     Path(arguments[0]).write_text(" ".join([*arguments[1:], os.environ["WHO"], str(os.getsid(0) == os.getpid())]))
