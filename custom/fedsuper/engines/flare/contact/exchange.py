@@ -53,7 +53,7 @@ class FlareExchange:
         self.abreast = places + 1 if places else sys.maxsize  # one has its task and waits for a place
         self.rest: Rest = as_it_is
         self.heard: Heard = unheard
-        self._took: dict[str, float] = {}  # seconds in the last round
+        self._took: dict[str, float] = {}  # least seconds in a round: what it waited for a place is not its own work
         self._tidy = Tidy()
 
     @property
@@ -101,7 +101,7 @@ class FlareExchange:
                     break
             news.clear()
         if task == TRAIN:
-            self._took = took
+            self._took |= {site: min(seconds, self._took.get(site, math.inf)) for site, seconds in took.items()}
             self._announce(AppEventType.ROUND_DONE, messages)
         now = time.monotonic()
         return {
