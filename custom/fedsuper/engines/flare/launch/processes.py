@@ -77,9 +77,13 @@ class ProcessFamily:
             return False
 
     def _holds(self, pid: int) -> bool:
-        """Whether it has a file open whose name ends in the mark (Linux, where alone there are forks)."""
+        """Whether it has a file open whose name bears the mark (Linux, where alone there are forks)."""
         files = Path(f"/proc/{pid}/fd")
-        return files.is_dir() and any(self.mark in os.readlink(file) for file in files.iterdir())
+        for file in files.iterdir() if files.is_dir() else ():
+            with contextlib.suppress(FileNotFoundError):  # closed meanwhile: says nothing of the others
+                if self.mark in os.readlink(file):
+                    return True
+        return False
 
 
 def guard() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -86,3 +87,25 @@ def test_members_import_the_same_package_and_see_the_given_values() -> None:
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, cwd="/")
     assert done.stdout.split() == [fedsuper.__file__, "seen"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="forks are made on Linux alone")
+def test_a_fork_that_closes_a_file_meanwhile_is_still_a_member(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its files are listed, then looked at; whatever it closed in between says nothing of the one with the mark."""
+    family = ProcessFamily()
+    held = os.memfd_create(family.mark)
+    look, missed = os.readlink, []
+
+    def readlink(path: Path) -> str:
+        if not missed:
+            missed.append(path)
+            raise FileNotFoundError(path)
+        return look(path)
+
+    monkeypatch.setattr(os, "readlink", readlink)
+    try:
+        assert family._holds(os.getpid()) and missed
+    finally:
+        os.close(held)
+    missed.clear()
+    assert not family._holds(os.getpid())
