@@ -21,8 +21,8 @@ TRAINED, STATISTICS, BOTH = "trained", "statistics", "both"
 THRESHOLD, EXPECTED_DICE = "threshold", "expected-dice"
 # In this order, which development federations gave (docs/results/selection.md): the selector that names most images
 # rightly first, and with each the gate that counts the cost.
-TIE = 1.0  # errors within which the option that comes first is taken
 PREFERRED_KINDS, PREFERRED_GATES = (STATISTICS, BOTH, TRAINED), (EXPECTED_DICE, THRESHOLD)
+TIE = 1.0  # errors within which the option that comes first is taken
 
 
 @dataclass(frozen=True)

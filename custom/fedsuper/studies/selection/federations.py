@@ -8,12 +8,12 @@ further ones of the same hospitals are drawn to be scored.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from fedsuper.config.reading import change_study, read_study
+from fedsuper.data.draft_folder import draft_beside
 from fedsuper.data.synthetic.eye.eye_sites import eye_hospital
 from fedsuper.data.synthetic.prostate import write_prostate
 from fedsuper.data.synthetic.retina import render, write_retina
@@ -88,9 +88,8 @@ def trained(kind: str, seed: int, out: Path) -> Federation:
 
 def _draw_further(root: Path, seed: int, how: Kind) -> None:
     """More photographs of the same hospitals, none of which is among the federation's own; whole or not at all."""
-    draft = root.with_name(f"{root.name}.partial")
-    shutil.rmtree(draft, ignore_errors=True)
-    for index in range(SITES):
-        images = render(eye_hospital(index), [seed, index, FURTHER], how.further, how.eyes)
-        write_images(draft / f"site-{index + 1}", images)
-    draft.rename(root)
+    with draft_beside(root) as draft:
+        for index in range(SITES):
+            images = render(eye_hospital(index), [seed, index, FURTHER], how.further, how.eyes)
+            write_images(draft / f"site-{index + 1}", images)
+        draft.rename(root)

@@ -6,12 +6,12 @@ that site's, and a hand of its own: how it draws cup and disc follows no site.
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from fedsuper.data.draft_folder import draft_beside
 from fedsuper.data.synthetic.eye.eye_sites import AMOUNTS, COMMON_CAMERA, COMMON_MIX, EXTREMES, EyeHospital, Hand
 from fedsuper.data.synthetic.retina import DATASET, render
 from fedsuper.data.synthetic.shift import towards
@@ -45,9 +45,8 @@ def write_neighbors(root: Path, count: int, pixels: int) -> list[Path]:
     folders = [root / f"neighbor-{number + 1}" for number in range(count)]
     for number, folder in enumerate(folders):
         if not folder.exists():
-            draft = folder.with_name(f"{folder.name}.partial")
-            shutil.rmtree(draft, ignore_errors=True)
-            write_images(draft, render(neighbor(number), [DRAWN, number, 1], IMAGES, pixels))
-            draft.rename(folder)
+            with draft_beside(folder) as draft:
+                write_images(draft, render(neighbor(number), [DRAWN, number, 1], IMAGES, pixels))
+                draft.rename(folder)
     atomic_write_json(root / "dataset.json", DATASET)
     return folders
